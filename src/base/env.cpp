@@ -1,0 +1,54 @@
+#include "base/env.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace titan::env {
+namespace {
+
+constexpr Variable kKnown[] = {
+    {"RANK", "global rank of this process (torchrun, titan launch)"},
+    {"WORLD_SIZE", "number of processes of the job"},
+    {"LOCAL_RANK", "rank on this host; chooses the device"},
+    {"LOCAL_WORLD_SIZE", "number of processes on this host"},
+    {"MASTER_ADDR", "address of the rendezvous store"},
+    {"MASTER_PORT", "port of the rendezvous store"},
+    {"OMP_NUM_THREADS", "CPU threads per process"},
+    {"OMP_WAIT_POLICY", "passive lets idle CPU threads sleep: use it on shared cores"},
+    {"CUDA_VISIBLE_DEVICES", "GPUs this process may use"},
+    {"ASCEND_RT_VISIBLE_DEVICES", "NPUs this process may use"},
+    {"PYTORCH_ALLOC_CONF", "settings of libtorch's caching allocator"},
+    {"TITAN_MODULES", "folder of the device modules (default: beside the binary)"},
+    {"TITAN_THREADS", "CPU threads for the maths (default: cores this process may use)"},
+    {"HOME", "where a user's files lie"},
+    {"NO_COLOR", "set to any value: no colours"},
+    {"TERM", "terminal type; dumb or unset: no colours"},
+};
+
+}  // namespace
+
+std::span<const Variable> known() { return kKnown; }
+
+std::optional<std::string> get(const char* name) {
+  bool listed = false;
+  for (const auto& variable : kKnown) listed = listed || std::strcmp(variable.name, name) == 0;
+  TITAN_CHECK(listed, "environment variable {} is not in env.cpp's table", name);
+  const char* value = std::getenv(name);
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::optional<int64_t> get_int(const char* name) {
+  const auto text = get(name);
+  if (!text || text->empty()) return std::nullopt;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size()) {
+    throw Error("[env] {}={} is not a whole number — set it to one or unset it", name, *text);
+  }
+  return value;
+}
+
+}  // namespace titan::env

@@ -1,0 +1,24 @@
+// The one place that reads environment variables, so that `titan doctor` can print every one that titan knows.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+namespace titan::env {
+
+struct Variable {
+  const char* name;
+  const char* meaning;
+};
+
+// Every variable titan reads, in the order doctor prints them.
+std::span<const Variable> known();
+
+// The value of a variable listed in known(); nullopt when unset. An unlisted name is a programmer's error.
+std::optional<std::string> get(const char* name);
+
+// An integer variable; throws Error naming variable and value when it is set but no integer.
+std::optional<int64_t> get_int(const char* name);
+
+}  // namespace titan::env

@@ -1,0 +1,21 @@
+// A sub-command of the binary: a row in commands.cpp's table and one file that implements it.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace titan::cli {
+
+using Arguments = std::span<const std::string>;  // the words after the sub-command's name
+
+struct Command {
+  const char* name;
+  const char* summary;            // one line for `titan --help`
+  int (*run)(Arguments arguments);  // returns the exit code; throws titan::Error for bad input
+};
+
+std::span<const Command> commands();
+
+int run_version(Arguments arguments);
+
+}  // namespace titan::cli

@@ -1,0 +1,68 @@
+// The entry point. It finds the sub-command, and it is the only place that prints an error and picks the exit code.
+#include <c10/util/Exception.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/command.h"
+
+namespace titan::cli {
+namespace {
+
+void print_help() {
+  std::printf("titan trains large language models on Ascend NPUs, NVIDIA GPUs and CPUs.\n\nusage: titan COMMAND …\n\n");
+  for (const auto& command : commands()) std::printf("  %-12s %s\n", command.name, command.summary);
+  std::printf("\ntitan COMMAND --help says more. Documentation: docs/ in the source tree.\n");
+}
+
+int dispatch(const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    print_help();
+    return words.empty() ? static_cast<int>(ExitCode::kUsage) : 0;
+  }
+  const std::string name = words[0] == "--version" || words[0] == "-V" ? "version" : words[0];
+  std::vector<std::string> names;
+  for (const auto& command : commands()) {
+    if (name == command.name) return command.run(Arguments(words).subspan(1));
+    names.emplace_back(command.name);
+  }
+  const auto hint = text::nearest(name, names);
+  throw Error("[cli] no command '{}'{} — titan --help lists them", name,
+              hint ? fmt::format(", did you mean '{}'?", *hint) : "");
+}
+
+void print_error(std::string_view message) {
+  const char* rank = std::getenv("RANK");
+  std::fflush(stdout);
+  std::fprintf(stderr, "titan: %s%.*s\n", rank ? fmt::format("rank {}: ", rank).c_str() : "",
+               static_cast<int>(message.size()), message.data());
+}
+
+}  // namespace
+}  // namespace titan::cli
+
+int main(int argc, char** argv) {
+  using titan::ExitCode;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    return titan::cli::dispatch(words);
+  } catch (const titan::Error& error) {
+    titan::cli::print_error(error.what());
+    return static_cast<int>(error.code());
+  } catch (const c10::Error& error) {
+    // Without the C++ frames: they say nothing to a user. what_without_backtrace() still names operator and shapes.
+    titan::cli::print_error(std::string("[torch] ") + error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    titan::cli::print_error("[memory] the machine has no memory left — lower training.local_batch_size or seq_len");
+    return static_cast<int>(ExitCode::kEnvironment);
+  } catch (const std::exception& error) {
+    titan::cli::print_error(std::string("[internal] ") + error.what());
+  }
+  return static_cast<int>(ExitCode::kInternal);
+}

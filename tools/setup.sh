@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Brings everything a build of titan needs onto this machine: system packages (apt or dnf) and the wheels that hold
+# libtorch and Arrow, pinned by hash, into .deps/. Safe to run again: what is there is kept, nothing is downloaded twice.
+#   tools/setup.sh [--tests]      --tests adds what the test suite needs (headless browser, reference tokenizers)
+# TITAN_TORCH=<folder of an installed torch package> uses that libtorch instead of the wheel.
+# TITAN_DEPS=<folder> puts the wheels elsewhere (default: .deps beside this checkout).
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+deps=${TITAN_DEPS:-$root/.deps}
+site=$deps/site
+with_tests=0
+[ "${1:-}" = --tests ] && with_tests=1
+
+say() { printf '[setup] %s\n' "$*"; }
+die() { printf '[setup] error: %s\n' "$*" >&2; exit 3; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo -E "$@"
+  else die "needs root to install: $* — run it as root, install sudo, or install the packages yourself"; fi
+}
+
+apt_packages=(g++ cmake ninja-build mold ccache git pkg-config unzip python3 python3-pip
+  libsentencepiece-dev libpcre2-dev libutf8proc-dev libzstd-dev zlib1g-dev libxxhash-dev
+  libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev
+  libtomlplusplus-dev nlohmann-json3-dev libsimdjson-dev libhwy-dev libjs-chart.js dict-gcide)
+apt_test_packages=(chromium fonts-dejavu-core python3-venv)
+# openEuler / Fedora names of the same packages; written from their package lists, not tested.
+dnf_packages=(gcc-c++ cmake ninja-build mold ccache git pkgconf-pkg-config unzip python3 python3-pip
+  sentencepiece-devel pcre2-devel utf8proc-devel libzstd-devel zlib-devel xxhash-devel libcurl-devel
+  gtest-devel gmock-devel google-benchmark-devel spdlog-devel fmt-devel cli11-devel yaml-cpp-devel tomlplusplus-devel
+  json-devel simdjson-devel highway-devel)
+
+install_apt() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} = 0 ] && { say "system packages: all $# present"; return; }
+  say "system packages: installing ${#missing[@]} of $#: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  as_root apt-get update -qq
+  # A missing optional package must not hide a missing necessary one, so apt's own error is what the user sees.
+  as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+install_system() {
+  if [ "${TITAN_SKIP_PACKAGES:-0}" = 1 ]; then say "system packages: skipped (TITAN_SKIP_PACKAGES=1)"; return; fi
+  if command -v apt-get >/dev/null; then
+    if [ $with_tests = 1 ]; then
+      # Ubuntu's chromium package only installs a snap, which a container cannot run.
+      if [ "$(. /etc/os-release && echo "$ID")" = ubuntu ]; then apt_test_packages=(fonts-dejavu-core python3-venv); fi
+      install_apt "${apt_packages[@]}" "${apt_test_packages[@]}"
+    else install_apt "${apt_packages[@]}"; fi
+  elif command -v dnf >/dev/null; then
+    say "system packages: dnf (this list has not been tested)"
+    as_root dnf install -y -q "${dnf_packages[@]}"
+  else
+    say "system packages: no apt-get and no dnf here; install the list at the top of tools/setup.sh yourself"
+  fi
+}
+
+# Unpacks pinned wheels into $site. No Python package is installed: only the libraries and headers inside are used.
+install_wheels() {
+  local requirements=$root/tools/requirements.txt stamp=$site/.stamp want machine tags=() n
+  machine=$(uname -m)
+  local selected=$deps/requirements.selected
+  mkdir -p "$deps"
+  if [ -n "${TITAN_TORCH:-}" ]; then
+    [ -f "$TITAN_TORCH/lib/libtorch_cpu.so" ] || die "TITAN_TORCH=$TITAN_TORCH has no lib/libtorch_cpu.so"
+    awk '/^pyarrow/{keep=1} /^[a-z]/&&!/^pyarrow/{keep=0} keep' "$requirements" >"$selected"
+  else
+    cp "$requirements" "$selected"
+  fi
+  want=$(cat "$selected" <(echo "$machine") | sha256sum | cut -c1-64)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then say "wheels: present in $site"; return; fi
+  say "wheels: downloading $(grep -c '==' "$selected") wheels for $machine (about 600 MB the first time)"
+  for n in 17 24 25 27 28 31 34 35; do tags+=(--platform "manylinux_2_${n}_$machine"); done
+  tags+=(--platform "manylinux2014_$machine")
+  local wheels=$deps/wheels
+  mkdir -p "$wheels"
+  python3 -m pip download -q --no-deps --require-hashes --only-binary=:all: --python-version 3.11 --implementation cp \
+    "${tags[@]}" -d "$wheels" -r "$selected" \
+    || die "pip could not download the wheels — check the network or pip's index settings, then run again"
+  rm -rf "$site.partial" "$site"
+  mkdir -p "$site.partial"
+  local wheel
+  for wheel in "$wheels"/*.whl; do unzip -q -o "$wheel" -d "$site.partial"; done
+  mv "$site.partial" "$site"
+  rm -rf "$wheels"
+  echo "$want" >"$stamp"
+  say "wheels: unpacked into $site"
+}
+
+begin=$SECONDS
+install_system
+install_wheels
+say "ready after $((SECONDS - begin)) s"
