@@ -1,0 +1,30 @@
+// [data] is titan's own: how text is read and dealt to sequences.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/field.h"
+
+namespace titan::config {
+
+struct Data {
+  std::string text_key = "text";
+  std::optional<int64_t> virtual_streams;
+  int64_t prefetch = 4;
+  std::optional<int64_t> threads;
+
+  static constexpr void describe(auto&& field) {
+    field("text_key", &Data::text_key, "field or column that holds the text");
+    field("virtual_streams", &Data::virtual_streams,
+          "streams that documents are dealt to; a multiple of the global batch; absent: the "
+          "global batch",
+          at_least(1));
+    field("prefetch", &Data::prefetch, "batches prepared ahead of the step", at_least(1));
+    field("threads", &Data::threads, "reader threads; absent: chosen by titan", at_least(1));
+  }
+};
+static_assert(complete<Data>(), "describe() of Data misses a member");
+
+}  // namespace titan::config

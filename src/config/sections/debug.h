@@ -1,0 +1,30 @@
+// [debug]: seeds and bit-equal runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "config/field.h"
+
+namespace titan::config {
+
+struct Debug {
+  std::optional<int64_t> seed;
+  bool deterministic = false;
+  bool deterministic_warn_only = false;
+  bool moe_force_load_balance = false;
+
+  static constexpr void describe(auto&& field) {
+    field("seed", &Debug::seed, "seed of the initial weights; absent: drawn at start and logged",
+          at_least(0));
+    field("deterministic", &Debug::deterministic,
+          "only deterministic operators: two runs are equal bit for bit");
+    field("deterministic_warn_only", &Debug::deterministic_warn_only,
+          "warn about operators without a deterministic form instead of ending");
+    field("moe_force_load_balance", &Debug::moe_force_load_balance,
+          "deal tokens to experts in turn, for speed measurements");
+  }
+};
+static_assert(complete<Debug>(), "describe() of Debug misses a member");
+
+}  // namespace titan::config
