@@ -20,7 +20,10 @@ constexpr Variable kKnown[] = {
     {"OMP_WAIT_POLICY", "passive lets idle CPU threads sleep: use it on shared cores"},
     {"CUDA_VISIBLE_DEVICES", "GPUs this process may use"},
     {"ASCEND_RT_VISIBLE_DEVICES", "NPUs this process may use"},
+    {"GOMP_SPINCOUNT", "how long idle CPU threads spin (libgomp)"},
     {"PYTORCH_ALLOC_CONF", "settings of libtorch's caching allocator"},
+    {"PYTORCH_CUDA_ALLOC_CONF", "older name of PYTORCH_ALLOC_CONF"},
+    {"CUBLAS_WORKSPACE_CONFIG", "cuBLAS work space; :4096:8 is needed for deterministic results"},
     {"TITAN_MODULES", "folder of the device modules (default: beside the binary)"},
     {"TITAN_THREADS", "CPU threads for the maths (default: cores this process may use)"},
     {"HOME", "where a user's files lie"},
@@ -49,6 +52,10 @@ std::optional<int64_t> get_int(const char* name) {
     throw Error("[env] {}={} is not a whole number — set it to one or unset it", name, *text);
   }
   return value;
+}
+
+void set_default(const char* name, const char* value) {
+  if (!get(name)) setenv(name, value, /*overwrite=*/0);
 }
 
 }  // namespace titan::env

@@ -21,4 +21,8 @@ std::optional<std::string> get(const char* name);
 // An integer variable; throws Error naming variable and value when it is set but no integer.
 std::optional<int64_t> get_int(const char* name);
 
+// Sets a variable of known() for libraries that are loaded later, unless the user has set it. Only while the process has
+// one thread of ours.
+void set_default(const char* name, const char* value);
+
 }  // namespace titan::env
