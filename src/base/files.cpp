@@ -97,6 +97,33 @@ int64_t free_space(const fs::path& path) {
   return static_cast<int64_t>(fs::space(existing).available);
 }
 
+Writer::Writer(const fs::path& path)
+    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) throw EnvironmentError("[files] cannot write {}: {}", path.string(), std::strerror(errno));
+}
+
+Writer::~Writer() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Writer::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) throw EnvironmentError("[files] cannot write {}: {}", path_.string(), std::strerror(errno));
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+}
+
+void Writer::finish() {
+  const bool flushed = ::fsync(fd_) == 0;
+  const int reason = errno;
+  const bool closed = ::close(std::exchange(fd_, -1)) == 0;
+  if (!flushed || !closed) {
+    throw EnvironmentError("[files] cannot flush {}: {}", path_.string(), std::strerror(flushed ? errno : reason));
+  }
+}
+
 Map::Map(const fs::path& path) {
   const Descriptor file = open_for_reading(path);
   check_open(file, path, "read");

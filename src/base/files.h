@@ -20,6 +20,23 @@ void sync_to_disk(const std::filesystem::path& path);
 // Free bytes on the file system that holds `path` (its nearest existing parent is asked).
 int64_t free_space(const std::filesystem::path& path);
 
+// Writes a new file piece by piece; throws EnvironmentError with the system's reason (disk full, quota, I/O error).
+// The file exists from the start and is only a part until finish() returns: write into a folder that a later rename
+// commits.
+class Writer {
+ public:
+  explicit Writer(const std::filesystem::path& path);
+  ~Writer();
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  void write(std::string_view bytes);
+  void finish();  // flushes to disk (fsync) and closes
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
 // A read-only map of a file. Movable; unmaps when destroyed.
 class Map {
  public:
