@@ -4,6 +4,7 @@ namespace titan::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"doctor", "show what this build and this machine can do", run_doctor},
     {"version", "print the versions of titan, libtorch and the compiler, and the devices built in", run_version},
 };
 

@@ -1,10 +1,8 @@
 // `titan --version`: what exactly is this binary?
-#include <c10/macros/Macros.h>
-#include <torch/headeronly/version.h>
-
 #include <cstdio>
 
 #include "cli/command.h"
+#include "device/registry.h"
 
 namespace titan::cli {
 
@@ -12,7 +10,11 @@ int run_version(Arguments) {
   std::printf("titan %s\n", TITAN_VERSION);
   std::printf("torch %s\n", TITAN_TORCH_VERSION);
   std::printf("compiler %s %s, C++%ld\n", TITAN_COMPILER_ID, TITAN_COMPILER_VERSION, __cplusplus / 100 % 100);
-  std::printf("devices built in: cpu\n");
+  std::printf("devices built in: cpu");
+  for (const auto& module : device::probe_modules(/*load=*/false)) {
+    if (module.built) std::printf(" %s", module.name.c_str());
+  }
+  std::printf("\n");
   return 0;
 }
 
