@@ -90,6 +90,7 @@ int run_doctor(Arguments arguments) {
   }
 
   run_version({});
+  print_environment();  // before the modules: loading one sets defaults for its libraries
   // Modules first: see device/registry.h for why nothing may touch libtorch's devices before.
   bool usable = required.empty() || required == "cpu";
   for (const auto& module : device::probe_modules(/*load=*/true)) {
@@ -97,7 +98,6 @@ int run_doctor(Arguments arguments) {
     if (module.name == required) usable = healthy;
   }
   print_cpu();
-  print_environment();
   std::printf("disk\n");
   print_row("here", fmt::format("{} free in {}", text::bytes(files::free_space(".")), std::filesystem::current_path().string()));
   if (usable) return 0;

@@ -6,10 +6,12 @@
 everything those need in turn, with one exception that is not ours: libtorch_cpu.so of a CUDA wheel lists libcudart and
 libcupti itself. They are allowed where libtorch_cpu alone asks for them, and nowhere else.
 """
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 VENDOR = re.compile(r"lib(cuda|cudart|cudnn|cublas|cufft|cufile|cupti|curand|cusolver|cusparse|nccl|nvrtc|nvshmem|nvToolsExt|"
@@ -92,6 +94,39 @@ class Messages(unittest.TestCase):
         run = self.run_titan("doctor")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertRegex(run.stdout, r"(?s)cpu\n  name +\S.*health +good\n")
+
+    def test_the_cuda_module_names_the_missing_driver_once_its_libraries_are_there(self):
+        """On a machine without some CUDA libraries, empty ones stand in: the module then loads and asks the driver."""
+        module = TITAN.parent / "libtitan_cuda.so"
+        if not module.exists():
+            self.skipTest("this build has no CUDA module")
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(8):  # an empty library can bring a missing one's dependents into view
+                environment = {**os.environ, "LD_LIBRARY_PATH": folder}
+                text = subprocess.run(["ldd", module], capture_output=True, text=True, env=environment).stdout
+                missing = re.findall(r"^\s*(\S+) => not found", text, re.MULTILINE)
+                if not missing:
+                    break
+                for name in missing:
+                    make_empty_library(pathlib.Path(folder), name, text)
+            run = subprocess.run([TITAN, "doctor", "--device", "cuda"], capture_output=True, text=True, timeout=120,
+                                 env=environment)
+        self.assertNotIn("cannot be loaded", run.stdout)
+        if run.returncode != 0:
+            self.assertRegex(run.stdout, r"none can be used: (no NVIDIA (driver|GPU)|the NVIDIA driver is for CUDA) ?")
+
+
+def make_empty_library(folder, name, ldd_text):
+    """A shared library without code, with the version nodes that the files in `ldd_text` ask of it."""
+    versions = set()
+    for file in re.findall(r"=> (/\S+torch/lib/\S+)", ldd_text):
+        text = subprocess.run(["objdump", "-p", file], capture_output=True, text=True).stdout
+        for block in re.findall(rf"required from {re.escape(name)}:\n((?:\s+0x.*\n)+)", text):
+            versions |= {line.split()[-1] for line in block.splitlines()}
+    script = folder / f"{name}.map"
+    script.write_text("".join(f"{version} {{ }};\n" for version in sorted(versions)))
+    command = ["g++", "-shared", "-x", "c++", "/dev/null", "-o", folder / name, f"-Wl,-soname,{name}"]
+    subprocess.run(command + ([f"-Wl,--version-script={script}"] if versions else []), check=True)
 
 
 if __name__ == "__main__":
