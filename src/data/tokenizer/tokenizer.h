@@ -41,7 +41,7 @@ class Tokenizer {
   virtual std::vector<int32_t> document_suffix() const;
 
   // One line each for `titan tokenizer info`: kind of file, where BOS and EOS come from, what is not applied.
-  virtual std::vector<std::string> description() const = 0;
+  virtual std::vector<std::string> description() const { return {}; }
 };
 
 // Reads a folder of Hugging Face assets, or one file: tokenizer.json, a tiktoken rank file, tekken.json or a
