@@ -17,6 +17,7 @@ struct Command {
 std::span<const Command> commands();
 
 int run_doctor(Arguments arguments);
+int run_tokenizer(Arguments arguments);
 int run_report(Arguments arguments);
 int run_version(Arguments arguments);
 

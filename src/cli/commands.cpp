@@ -5,6 +5,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"doctor", "show what this build and this machine can do", run_doctor},
+    {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},
     {"version", "print the versions of titan, libtorch and the compiler, and the devices built in", run_version},
 };
