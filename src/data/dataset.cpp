@@ -47,6 +47,16 @@ std::string first_bytes(const fs::path& path, size_t count) {
   return bytes;
 }
 
+std::string last_bytes(const fs::path& path, int64_t size, size_t count) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("[data] cannot open {} — check that the file is readable", path.string());
+  std::string bytes(count, '\0');
+  file.seekg(std::max<int64_t>(0, size - static_cast<int64_t>(count)));
+  file.read(bytes.data(), static_cast<std::streamsize>(count));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
 // Format by the name's extension, .gz and .zst peeled off first.
 std::optional<DataFile> by_extension(const fs::path& path) {
   DataFile file;
@@ -85,7 +95,19 @@ void settle_format(DataFile& file) {
   std::error_code error;
   file.bytes = static_cast<int64_t>(fs::file_size(file.path, error));
   if (error) throw Error("[data] cannot read {}: {} — check the file", file.path.string(), error.message());
+  if (file.bytes == 0) {  // of any kind: counted as an empty file
+    file.format = Format::kText;
+    file.compression = Compression::kNone;
+  }
   if (file.format == Format::kArrowFile && first_bytes(file.path, 6) != "ARROW1") file.format = Format::kArrowStream;
+  // These two keep their index at the end: cut short, nothing of them can be read.
+  const std::string_view mark = file.format == Format::kParquet     ? "PAR1"
+                                : file.format == Format::kArrowFile ? "ARROW1"
+                                                                    : "";
+  if (!mark.empty() && last_bytes(file.path, file.bytes, mark.size()) != mark) {
+    throw Error("[data] {} ({} bytes) is cut short or no {} file: it does not end with {} — get it again, or remove it",
+                file.path.string(), file.bytes, file.format == Format::kParquet ? "Parquet" : "Arrow IPC", mark);
+  }
 }
 
 // --- splits ---

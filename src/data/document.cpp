@@ -47,6 +47,16 @@ std::string mend_surrogate_escapes(std::string_view line) {
   return out;
 }
 
+std::string with_plain_line_ends(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\r' && at + 1 < text.size() && text[at + 1] == '\n') continue;
+    out += text[at];
+  }
+  return out;
+}
+
 // Python's json keeps the last of equal keys; so do we.
 simdjson::error_code last_value(simdjson::dom::element root, std::string_view key, simdjson::dom::element& value) {
   simdjson::dom::object object;
@@ -128,7 +138,8 @@ std::optional<std::string_view> TextExtractor::text(const Record& record, std::s
   detail_.clear();
   std::optional<std::string_view> text;
   switch (record.state) {
-    case RecordState::kRaw: text = record.bytes; break;
+    case RecordState::kText:
+    case RecordState::kRow: text = record.bytes; break;
     case RecordState::kJson: text = json_text(record); break;
     case RecordState::kNull:
       problem_ = Irregularity::kMissingText;
@@ -140,10 +151,14 @@ std::optional<std::string_view> TextExtractor::text(const Record& record, std::s
     if (!report) return;
     report->add(what, 1, fmt::format("{}:{}{}{}", file_name, record.line, detail_.empty() ? "" : ": ", detail_));
   };
-  if (text && record.state == RecordState::kRaw && !is_valid_utf8(*text)) {
+  if (text && record.state != RecordState::kJson && !is_valid_utf8(*text)) {
     mended_text_ = text::to_valid_utf8(*text);
     text = mended_text_;
     problem_ = Irregularity::kInvalidUtf8;
+  }
+  if (record.state == RecordState::kText && text->find("\r\n") != std::string_view::npos) {
+    mended_text_ = with_plain_line_ends(*text);
+    text = mended_text_;
   }
   if (problem_) add(*problem_);
   if (!text) return std::nullopt;

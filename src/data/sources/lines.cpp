@@ -193,7 +193,7 @@ Block LineSource::read_whole_file() {
   if (!bytes_->damage().empty()) {
     block.notes.push_back({.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = line});
   }
-  block.records.push_back({.bytes = text, .line = 1, .state = RecordState::kRaw});
+  block.records.push_back({.bytes = text, .line = 1, .state = RecordState::kText});
   block.bytes = static_cast<int64_t>(data->size());
   block.storage = std::move(data);
   return block;
@@ -201,7 +201,7 @@ Block LineSource::read_whole_file() {
 
 Block LineSource::read(const Place& place) {
   if (unit_ == TextDocument::kFile) return read_whole_file();
-  const auto state = file_.format == Format::kJsonLines ? RecordState::kJson : RecordState::kRaw;
+  const auto state = file_.format == Format::kJsonLines ? RecordState::kJson : RecordState::kText;
   for (size_t size = block_bytes_;; size *= 2) {
     auto data = std::make_shared<std::string>(content(place.position, size));
     const std::string_view bytes(data->data(), data->size() - kPadding);
@@ -215,7 +215,8 @@ Block LineSource::read(const Place& place) {
     const size_t used = cutter.cut(ends, damaged, block);
     if (used == 0 && !ends) {  // no record is whole yet
       if (size >= kLongestRecord) refuse_long_record(place.line);
-      tail_ = data->substr(0, size);
+      data->resize(size);
+      tail_ = std::move(*data);
       tail_offset_ = place.position;
       continue;
     }

@@ -33,7 +33,8 @@ struct SourceOptions {
 };
 
 enum class RecordState : uint8_t {
-  kRaw,         // bytes of a text document
+  kText,        // bytes of a text file, line ends as they are there
+  kRow,         // text of a row
   kJson,        // bytes of a JSON line
   kNull,        // a row whose text is null
   kUnreadable,  // a row the file lists but cannot give
@@ -42,7 +43,7 @@ enum class RecordState : uint8_t {
 struct Record {
   std::string_view bytes;  // inside Block::storage
   int64_t line = 0;        // line (from 1) or row (from 1) in the file
-  RecordState state = RecordState::kRaw;
+  RecordState state = RecordState::kText;
 };
 
 // An irregularity met while cutting records, counted when record `record` of the block is consumed.
