@@ -35,6 +35,11 @@ nlohmann::json to_json(const StreamPosition& p) {
   return {p.epoch, p.record, p.used, p.start.record, p.start.file, p.start.place.position, p.start.place.line};
 }
 
+LoaderOptions checked(LoaderOptions options) {
+  check(options);
+  return options;
+}
+
 StreamPosition position_from(const nlohmann::json& json) {
   StreamPosition p;
   p.epoch = json.at(0);
@@ -46,42 +51,12 @@ StreamPosition position_from(const nlohmann::json& json) {
   return p;
 }
 
-void check_positive(int64_t value, const char* key) {
-  if (value <= 0) throw Error("[data] {} = {} — it must be at least 1", key, value);
-}
-
-void check_options(const LoaderOptions& o) {
-  check_positive(o.seq_len, "training.seq_len");
-  check_positive(o.local_batch_size, "training.local_batch_size");
-  check_positive(o.global_batch_size, "training.global_batch_size");
-  check_positive(o.threads, "data.threads");
-  TITAN_CHECK(o.num_readers > 0 && o.reader >= 0 && o.reader < o.num_readers, "reader {} of {}", o.reader,
-              o.num_readers);
-  if (o.prefetch < 0) throw Error("[data] data.prefetch = {} — it must be 0 or more", o.prefetch);
-  if (o.num_epochs && *o.num_epochs <= 0) {
-    throw Error("[data] training.num_epochs = {} — it must be at least 1", *o.num_epochs);
-  }
-  const int64_t round = o.local_batch_size * o.num_readers;
-  if (o.global_batch_size % round != 0) {
-    throw Error("[data] training.global_batch_size = {} is no multiple of local_batch_size x data-parallel readers = "
-                "{} x {} = {} — the nearest are {} and {}",
-                o.global_batch_size, o.local_batch_size, o.num_readers, round,
-                std::max<int64_t>(1, o.global_batch_size / round) * round, (o.global_batch_size / round + 1) * round);
-  }
-  if (o.virtual_streams && (*o.virtual_streams <= 0 || *o.virtual_streams % o.global_batch_size != 0)) {
-    throw Error("[data] data.virtual_streams = {} is no multiple of the global batch size {} — the nearest is {}",
-                *o.virtual_streams, o.global_batch_size,
-                std::max<int64_t>(1, *o.virtual_streams / o.global_batch_size) * o.global_batch_size);
-  }
-}
-
 }  // namespace
 
 class Loader::Impl {
  public:
   Impl(LoaderOptions options, const Tokenizer& tokenizer)
-      : options_(std::move(options)), tokenizer_(tokenizer), dataset_(find_dataset(options_.dataset)) {
-    check_options(options_);
+      : options_(checked(std::move(options))), tokenizer_(tokenizer), dataset_(find_dataset(options_.dataset)) {
     num_streams_ = options_.virtual_streams.value_or(options_.global_batch_size);
     corpus_ = std::make_unique<Corpus>(dataset_.files, dataset_.options, options_.cache_bytes);
     tokenizer_fingerprint_ = hash::hex(fingerprint_of(tokenizer_));

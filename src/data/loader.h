@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/loader_options.h"
 #include "data/report.h"
 #include "data/tokenizer/tokenizer.h"
 
@@ -26,20 +27,6 @@ struct SampleBatch {
   std::vector<int32_t> inputs;  // [num_samples * seq_len], row-major
   std::vector<int32_t> labels;  // same shape; kIgnoredLabel where there is nothing to predict
   int64_t valid_tokens = 0;     // labels that are not ignored
-};
-
-struct LoaderOptions {
-  DatasetRequest dataset;
-  int64_t seq_len = 2048;
-  int64_t local_batch_size = 8;
-  int64_t global_batch_size = 8;  // samples of a step over all readers and accumulation steps
-  int64_t reader = 0;             // this process among the data-parallel readers
-  int64_t num_readers = 1;
-  std::optional<int64_t> virtual_streams;  // default: the global batch size
-  std::optional<int64_t> num_epochs;       // nullopt: endless, the set is re-looped
-  int64_t prefetch = 2;  // batches made ahead; 0: made in next(), without a thread
-  int64_t threads = 1;   // that tokenise
-  int64_t cache_bytes = 128 << 20;
 };
 
 class Loader {

@@ -11,12 +11,16 @@ namespace titan::config {
 
 struct Data {
   std::string text_key = "text";
+  std::string text_document = "line";
   std::optional<int64_t> virtual_streams;
   int64_t prefetch = 4;
   std::optional<int64_t> threads;
 
   static constexpr void describe(auto&& field) {
     field("text_key", &Data::text_key, "field or column that holds the text");
+    field("text_document", &Data::text_document,
+          "what one document of a plain text file is: a line, a paragraph (up to a blank line), the file",
+          one_of("line|paragraph|file"));
     field("virtual_streams", &Data::virtual_streams,
           "streams that documents are dealt to; a multiple of the global batch; absent: the "
           "global batch",
