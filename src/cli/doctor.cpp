@@ -1,4 +1,5 @@
-// `titan doctor`: what this machine and this build can do, in one screen; the first thing to send with a question.
+// `titan doctor`: what this machine and this build can do, in one screen; the first thing to send
+// with a question.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -19,7 +20,9 @@
 namespace titan::cli {
 namespace {
 
-void print_row(const char* name, const std::string& value) { std::printf("  %-14s %s\n", name, value.c_str()); }
+void print_row(const char* name, const std::string& value) {
+  std::printf("  %-14s %s\n", name, value.c_str());
+}
 
 void print_cpu() {
   namespace host = device::host;
@@ -31,7 +34,8 @@ void print_cpu() {
   std::printf("cpu\n");
   print_row("name", cpu->device_name());
   print_row("cores", fmt::format("{} usable ({} physical), quota {}", host::affinity_cores(),
-                                 host::affinity_physical_cores(), quota ? fmt::format("{:.1f}", *quota) : "none"));
+                                 host::affinity_physical_cores(),
+                                 quota ? fmt::format("{:.1f}", *quota) : "none"));
   print_row("threads", fmt::format("{} ({})", threads.count, threads.reason));
   print_row("memory", fmt::format("{}, {} available", text::bytes(host::memory_capacity()),
                                   text::bytes(host::memory_available())));
@@ -51,7 +55,8 @@ void print_environment() {
   if (!any) std::printf("  none of the variables that titan reads is set\n");
 }
 
-// Opens the device, so that a health check can run on it. Returns false when it is sick or cannot be opened.
+// Opens the device, so that a health check can run on it. Returns false when it is sick or cannot
+// be opened.
 bool print_module(const device::ModuleInfo& module) {
   std::printf("%s\n", module.name.c_str());
   if (!module.built) {
@@ -64,7 +69,8 @@ bool print_module(const device::ModuleInfo& module) {
     return false;
   }
   const auto backend = device::open_backend({.name = module.name, .threads = {}});
-  print_row("device", fmt::format("{} of {}: {}", backend->device().str(), backend->count(), module.detail));
+  print_row("device",
+            fmt::format("{} of {}: {}", backend->device().str(), backend->count(), module.detail));
   print_row("memory free", text::bytes(backend->free_memory()));
   const device::PeakFlops peak = backend->peak_flops(c10::ScalarType::BFloat16);
   print_row("peak", fmt::format("{:.0f} TFLOP/s ({})", peak.per_second / 1e12, peak.source));
@@ -76,9 +82,11 @@ bool print_module(const device::ModuleInfo& module) {
 }  // namespace
 
 int run_doctor(Arguments arguments) {
-  CLI::App app{"Shows what this build and this machine can do: devices, threads, memory, settings.", "titan doctor"};
+  CLI::App app{"Shows what this build and this machine can do: devices, threads, memory, settings.",
+               "titan doctor"};
   std::string required;
-  app.add_option("--device", required, "exit with code 3 unless this device (cpu, cuda, npu) can be used")
+  app.add_option("--device", required,
+                 "exit with code 3 unless this device (cpu, cuda, npu) can be used")
       ->check(CLI::IsMember({"cpu", "cuda", "npu"}));
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
@@ -99,9 +107,11 @@ int run_doctor(Arguments arguments) {
   }
   print_cpu();
   std::printf("disk\n");
-  print_row("here", fmt::format("{} free in {}", text::bytes(files::free_space(".")), std::filesystem::current_path().string()));
+  print_row("here", fmt::format("{} free in {}", text::bytes(files::free_space(".")),
+                                std::filesystem::current_path().string()));
   if (usable) return 0;
-  throw EnvironmentError("[doctor] device '{}' cannot be used here — the lines above say why", required);
+  throw EnvironmentError("[doctor] device '{}' cannot be used here — the lines above say why",
+                         required);
 }
 
 }  // namespace titan::cli

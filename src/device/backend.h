@@ -1,9 +1,10 @@
-// The contract between titan and a kind of device. One Backend drives one device of this process (its rank's GPU, NPU
-// or the CPU); everything vendor-specific lives behind it in device/<vendor>/. The CPU backend is the documented
-// example: read it beside this file.
+// The contract between titan and a kind of device. One Backend drives one device of this process
+// (its rank's GPU, NPU or the CPU); everything vendor-specific lives behind it in device/<vendor>/.
+// The CPU backend is the documented example: read it beside this file.
 //
-// A Backend is made by open_backend() (device/registry.h) before anything else touches devices or seeds, is used from
-// one thread unless a member says otherwise, and lives until the process ends its work on the device.
+// A Backend is made by open_backend() (device/registry.h) before anything else touches devices or
+// seeds, is used from one thread unless a member says otherwise, and lives until the process ends
+// its work on the device.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,15 +17,17 @@
 
 namespace titan::device {
 
-// Bytes of device memory. A backend without a caching allocator (CPU) reports the process's resident set in both pairs.
+// Bytes of device memory. A backend without a caching allocator (CPU) reports the process's
+// resident set in both pairs.
 struct MemoryStats {
   int64_t allocated = 0;       // held by live tensors now
   int64_t allocated_peak = 0;  // its maximum since the last reset_peak_memory()
   int64_t reserved = 0;        // held by the allocator now, cached blocks included
   int64_t reserved_peak = 0;
-  int64_t capacity = 0;        // what this process could use at most
-  int64_t alloc_retries = 0;   // times the allocator had to give cached blocks back before it found memory
-  int64_t out_of_memory = 0;   // failed allocations
+  int64_t capacity = 0;  // what this process could use at most
+  int64_t alloc_retries =
+      0;  // times the allocator had to give cached blocks back before it found memory
+  int64_t out_of_memory = 0;  // failed allocations
 };
 
 // The rate that MFU is a share of.
@@ -41,7 +44,8 @@ class Backend {
   virtual std::string name() const = 0;
   // Devices of this kind that the process may use; at least 1.
   virtual int count() const = 0;
-  // Makes device `index` the current one of the calling thread and of this Backend. Throws Error when out of range.
+  // Makes device `index` the current one of the calling thread and of this Backend. Throws Error
+  // when out of range.
   virtual void select(int index) = 0;
   // Where tensors go: the selected device.
   virtual c10::Device device() const = 0;
@@ -52,10 +56,12 @@ class Backend {
 
   // Seeds libtorch's default generators of the CPU and of every device of this kind.
   virtual void seed(uint64_t seed) = 0;
-  // Bit-equal results from run to run on the same machine, at a cost in speed. Call before the first operation on the
-  // device: some libraries read the setting once. An operator without a deterministic form then throws.
+  // Bit-equal results from run to run on the same machine, at a cost in speed. Call before the
+  // first operation on the device: some libraries read the setting once. An operator without a
+  // deterministic form then throws.
   virtual void set_deterministic(bool on) = 0;
-  // Waits until all work queued on the selected device has ended. Errors of earlier work surface here.
+  // Waits until all work queued on the selected device has ended. Errors of earlier work surface
+  // here.
   virtual void synchronize() = 0;
 
   virtual MemoryStats memory() const = 0;
@@ -65,15 +71,17 @@ class Backend {
   // Bytes that are free on the device right now, other processes counted.
   virtual int64_t free_memory() const = 0;
 
-  // Dense rate of one device for matrix products in `dtype`. May measure (some 10 ms) on the first call.
+  // Dense rate of one device for matrix products in `dtype`. May measure (some 10 ms) on the first
+  // call.
   virtual PeakFlops peak_flops(c10::ScalarType dtype) = 0;
 
-  // Streams and events are c10's generic ones (c10::Stream, c10::Event, c10::StreamGuard), which work for every device
-  // whose backend is open. False: work runs in order where it is called, streams are all the same one, and a c10::Event
-  // must not be recorded.
+  // Streams and events are c10's generic ones (c10::Stream, c10::Event, c10::StreamGuard), which
+  // work for every device whose backend is open. False: work runs in order where it is called,
+  // streams are all the same one, and a c10::Event must not be recorded.
   virtual bool has_streams() const = 0;
 
-  // Computes something whose result is known on the selected device. nullopt: healthy; else one line with the reason.
+  // Computes something whose result is known on the selected device. nullopt: healthy; else one
+  // line with the reason.
   virtual std::optional<std::string> health_check() = 0;
 };
 

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 struct Kind {
   const char* name;
   const char* hardware;  // for messages
-  // Device files that exist when the kernel driver has seen hardware; nothing is loaded to find out.
+  // Device files that exist when the kernel driver has seen hardware; nothing is loaded to find
+  // out.
   std::array<const char*, 3> device_files;
   // Environment that must be set before the module's libraries are loaded; a user's own value wins.
   const char* allocator_default;
@@ -30,7 +31,10 @@ struct Kind {
 // In the order that "auto" tries them.
 constexpr Kind kKinds[] = {
     {"npu", "Ascend NPU", {"/dev/davinci_manager", "/dev/davinci0", "/dev/devmm_svm"}, ""},
-    {"cuda", "NVIDIA GPU", {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"}, "expandable_segments:True"},
+    {"cuda",
+     "NVIDIA GPU",
+     {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"},
+     "expandable_segments:True"},
 };
 
 const Kind* find_kind(const std::string& name) {
@@ -55,9 +59,12 @@ fs::path module_folder() {
   return error ? fs::path(".") : binary.parent_path();
 }
 
-fs::path module_path(const Kind& kind) { return module_folder() / fmt::format("libtitan_{}.so", kind.name); }
+fs::path module_path(const Kind& kind) {
+  return module_folder() / fmt::format("libtitan_{}.so", kind.name);
+}
 
-// Loads the module of `kind` for the life of the process. `reason` is set and nullptr returned when it cannot be.
+// Loads the module of `kind` for the life of the process. `reason` is set and nullptr returned when
+// it cannot be.
 const Module* load_module(const Kind& kind, std::string& reason) {
   const fs::path path = module_path(kind);
   std::error_code error;
@@ -81,8 +88,8 @@ const Module* load_module(const Kind& kind, std::string& reason) {
   }
   const Module* module = entry();
   if (std::string_view(module->build) != module_build()) {
-    reason = fmt::format("{} was built for '{}', this binary for '{}': build both again", path.string(),
-                         module->build, module_build());
+    reason = fmt::format("{} was built for '{}', this binary for '{}': build both again",
+                         path.string(), module->build, module_build());
     return nullptr;
   }
   return module;
@@ -100,8 +107,10 @@ std::unique_ptr<Backend> open_named(const Kind& kind) {
   std::string reason;
   const Module* module = usable_module(kind, reason);
   if (module == nullptr) {
-    throw EnvironmentError("[device] device '{}' cannot be used: {} — titan doctor says more, device.name = \"cpu\" "
-                           "trains on the CPU", kind.name, reason);
+    throw EnvironmentError(
+        "[device] device '{}' cannot be used: {} — titan doctor says more, device.name = \"cpu\" "
+        "trains on the CPU",
+        kind.name, reason);
   }
   return module->open();
 }
@@ -120,7 +129,8 @@ std::unique_ptr<Backend> open_first_present(std::string& why) {
     }
     log::warning("device: an {} is here but cannot be used: {}", kind.hardware, reason);
   }
-  why = absent.empty() ? "auto: no usable accelerator" : fmt::format("auto: no {} device here", text::join(absent, " or "));
+  why = absent.empty() ? "auto: no usable accelerator"
+                       : fmt::format("auto: no {} device here", text::join(absent, " or "));
   return open_cpu_backend();
 }
 
@@ -136,15 +146,16 @@ std::unique_ptr<Backend> open_backend(const OpenOptions& options) {
   } else if (const Kind* kind = find_kind(options.name)) {
     backend = open_named(*kind);
   } else {
-    throw Error("[device] device.name = \"{}\" is not a device — use auto, cpu, cuda or npu", options.name);
+    throw Error("[device] device.name = \"{}\" is not a device — use auto, cpu, cuda or npu",
+                options.name);
   }
   const ThreadChoice threads = choose_threads(options.threads);
   use_threads(threads);
   const int64_t local_rank = env::get_int("LOCAL_RANK").value_or(0);
   // Ranks on the CPU share it; an accelerator belongs to one rank.
   backend->select(backend->name() == "cpu" ? 0 : static_cast<int>(local_rank));
-  log::info("Device: {} ({}); {} CPU threads ({}); {}", backend->name(), backend->description(), threads.count,
-            threads.reason, why);
+  log::info("Device: {} ({}); {} CPU threads ({}); {}", backend->name(), backend->description(),
+            threads.count, threads.reason, why);
   return backend;
 }
 

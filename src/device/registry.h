@@ -1,6 +1,7 @@
-// From a name to an open device. `titan` itself links CPU libtorch only; other devices are modules beside the binary,
-// loaded here. Invariant that surprises: the module must be loaded before anything asks libtorch for that device or
-// seeds a generator, because libtorch then remembers "not available" for the life of the process.
+// From a name to an open device. `titan` itself links CPU libtorch only; other devices are modules
+// beside the binary, loaded here. Invariant that surprises: the module must be loaded before
+// anything asks libtorch for that device or seeds a generator, because libtorch then remembers "not
+// available" for the life of the process.
 #pragma once
 
 #include <memory>
@@ -17,10 +18,11 @@ struct OpenOptions {
   std::optional<int64_t> threads;  // CPU threads; see device/cpu/threads.h for what happens without
 };
 
-// Opens the device, sets the CPU threads, and logs one line that says what was chosen and why. "auto" takes the first
-// of npu, cuda, cpu whose hardware and module are both there; hardware that cannot be used is a warning. Selects the
-// device of LOCAL_RANK. Throws Error for an unknown name, EnvironmentError with one line when the device is not part of
-// this build, its libraries are missing, or there is no driver or device.
+// Opens the device, sets the CPU threads, and logs one line that says what was chosen and why.
+// "auto" takes the first of npu, cuda, cpu whose hardware and module are both there; hardware that
+// cannot be used is a warning. Selects the device of LOCAL_RANK. Throws Error for an unknown name,
+// EnvironmentError with one line when the device is not part of this build, its libraries are
+// missing, or there is no driver or device.
 std::unique_ptr<Backend> open_backend(const OpenOptions& options);
 
 // What doctor and --version show of one module.
@@ -32,7 +34,8 @@ struct ModuleInfo {
   std::string detail;   // device name when usable, else the reason
 };
 
-// Looks at each module without opening a device; `load` false only looks for the files (fast, loads no library).
+// Looks at each module without opening a device; `load` false only looks for the files (fast, loads
+// no library).
 std::vector<ModuleInfo> probe_modules(bool load);
 
 }  // namespace titan::device

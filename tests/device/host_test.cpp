@@ -46,7 +46,8 @@ TEST(Memory, PeakSeesAnAllocationAndResetForgetsIt) {
   EXPECT_LT(after.resident, after.resident_peak - static_cast<int64_t>(kBytes) / 2);
   reset_peak_memory();
   if (access("/proc/self/clear_refs", W_OK) == 0) {
-    EXPECT_LT(process_memory().resident_peak, after.resident_peak - static_cast<int64_t>(kBytes) / 2);
+    EXPECT_LT(process_memory().resident_peak,
+              after.resident_peak - static_cast<int64_t>(kBytes) / 2);
   }
 }
 

@@ -59,7 +59,8 @@ TEST(Threads, BadNumbersAreRefusedByName) {
     choose_threads({});
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("TITAN_THREADS=two"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("TITAN_THREADS=two"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -15,8 +15,9 @@
 namespace titan::device {
 namespace {
 
-// What one thread reaches in products of square matrices, at its best of a few tries, times the threads. MFU on a CPU is
-// therefore a share of its own measured rate, not of a data sheet, and hardly depends on who else is running.
+// What one thread reaches in products of square matrices, at its best of a few tries, times the
+// threads. MFU on a CPU is therefore a share of its own measured rate, not of a data sheet, and
+// hardly depends on who else is running.
 double measured_rate(c10::ScalarType dtype) {
   constexpr int64_t kSize = 256;
   constexpr int kTries = 8;
@@ -30,7 +31,8 @@ double measured_rate(c10::ScalarType dtype) {
   for (int i = 0; i < kTries; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     at::mm_out(product, left, right);
-    best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    best_s = std::min(
+        best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   at::set_num_threads(threads);
   return threads * 2.0 * kSize * kSize * kSize / best_s;
@@ -59,8 +61,11 @@ class CpuBackend final : public Backend {
 
   MemoryStats memory() const override {
     const host::ProcessMemory process = host::process_memory();
-    return {.allocated = process.resident, .allocated_peak = process.resident_peak, .reserved = process.resident,
-            .reserved_peak = process.resident_peak, .capacity = host::memory_capacity()};
+    return {.allocated = process.resident,
+            .allocated_peak = process.resident_peak,
+            .reserved = process.resident,
+            .reserved_peak = process.resident_peak,
+            .capacity = host::memory_capacity()};
   }
   void reset_peak_memory() override { host::reset_peak_memory(); }
   void release_cached_memory() override { host::trim_heap(); }

@@ -47,22 +47,26 @@ std::optional<int64_t> kilobyte_field(const char* path, std::string_view name) {
   return std::nullopt;
 }
 
-// The folders of this process's control group and its parents, innermost first, under the mount of `controller`
-// ("" = version 2). In a container the path in /proc/self/cgroup may not exist below the mount; the mount's root then
-// is the container's own group.
+// The folders of this process's control group and its parents, innermost first, under the mount of
+// `controller`
+// ("" = version 2). In a container the path in /proc/self/cgroup may not exist below the mount; the
+// mount's root then is the container's own group.
 std::vector<fs::path> cgroup_folders(std::string_view controller) {
-  const fs::path mount = controller.empty() ? fs::path("/sys/fs/cgroup") : fs::path("/sys/fs/cgroup") / controller;
+  const fs::path mount =
+      controller.empty() ? fs::path("/sys/fs/cgroup") : fs::path("/sys/fs/cgroup") / controller;
   std::vector<fs::path> folders;
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     const auto parts = text::split(line, ':');
     if (parts.size() < 3) continue;
     const auto names = text::split(parts[1], ',');
-    const bool ours = controller.empty() ? parts[1].empty()
-                                         : std::find(names.begin(), names.end(), controller) != names.end();
+    const bool ours = controller.empty()
+                          ? parts[1].empty()
+                          : std::find(names.begin(), names.end(), controller) != names.end();
     if (!ours) continue;
     fs::path relative = fs::path(parts[2]).relative_path();
-    for (; !relative.empty(); relative = relative.parent_path()) folders.push_back(mount / relative);
+    for (; !relative.empty(); relative = relative.parent_path())
+      folders.push_back(mount / relative);
   }
   folders.push_back(mount);
   return folders;
@@ -84,7 +88,8 @@ cpu_set_t affinity_mask() {
   CPU_ZERO(&mask);
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
     // More processors than the mask holds: count those that are online instead.
-    for (int64_t i = 0, n = sysconf(_SC_NPROCESSORS_ONLN); i < n && i < CPU_SETSIZE; ++i) CPU_SET(i, &mask);
+    for (int64_t i = 0, n = sysconf(_SC_NPROCESSORS_ONLN); i < n && i < CPU_SETSIZE; ++i)
+      CPU_SET(i, &mask);
   }
   return mask;
 }
@@ -96,7 +101,8 @@ std::string cpu_name() {
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("model name")) continue;
     const auto at = line.find(':');
-    if (at != std::string::npos) return std::string(text::trim(std::string_view(line).substr(at + 1)));
+    if (at != std::string::npos)
+      return std::string(text::trim(std::string_view(line).substr(at + 1)));
   }
   utsname names{};
   return uname(&names) == 0 ? fmt::format("{} CPU", names.machine) : "CPU";
@@ -115,8 +121,10 @@ int64_t affinity_physical_cores() {
     if (!CPU_ISSET(i, &mask)) continue;
     const std::string threads =
         first_line(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", i));
-    if (threads.empty()) ++unknown;
-    else cores.insert(threads);
+    if (threads.empty())
+      ++unknown;
+    else
+      cores.insert(threads);
   }
   return std::max<int64_t>(1, static_cast<int64_t>(cores.size()) + unknown);
 }
@@ -136,7 +144,8 @@ std::optional<double> cpu_quota() {
   };
   for (const auto& folder : cgroup_folders("")) take(parse_cpu_max(first_line(folder / "cpu.max")));
   for (const auto& folder : cgroup_folders("cpu")) {
-    take(parse_cpu_max(first_line(folder / "cpu.cfs_quota_us") + " " + first_line(folder / "cpu.cfs_period_us")));
+    take(parse_cpu_max(first_line(folder / "cpu.cfs_quota_us") + " " +
+                       first_line(folder / "cpu.cfs_period_us")));
   }
   return least;
 }
@@ -144,7 +153,8 @@ std::optional<double> cpu_quota() {
 ProcessMemory process_memory() {
   ProcessMemory memory;
   memory.resident = kilobyte_field("/proc/self/status", "VmRSS").value_or(0);
-  memory.resident_peak = std::max(memory.resident, kilobyte_field("/proc/self/status", "VmHWM").value_or(0));
+  memory.resident_peak =
+      std::max(memory.resident, kilobyte_field("/proc/self/status", "VmHWM").value_or(0));
   return memory;
 }
 

@@ -1,4 +1,5 @@
-// Facts about this machine and process as the kernel tells them: cores, memory, limits of the container.
+// Facts about this machine and process as the kernel tells them: cores, memory, limits of the
+// container.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct ProcessMemory {
   int64_t resident_peak = 0;
 };
 ProcessMemory process_memory();
-// Starts a new peak where the kernel allows it (/proc/self/clear_refs); else the peak stays that of the process's life.
+// Starts a new peak where the kernel allows it (/proc/self/clear_refs); else the peak stays that of
+// the process's life.
 void reset_peak_memory();
 // Gives freed heap pages back to the kernel.
 void trim_heap();

@@ -1,7 +1,8 @@
-// How SpinControl makes libgomp's threads sleep: libgomp shortens the spinning of every thread from milliseconds to
-// microseconds while it manages more threads than there are cores. A parked helper thread that owns a team of sleeping
-// threads brings it over that number; ending the helper brings it back. (OMP_WAIT_POLICY would do the same, but libgomp
-// reads it before main() runs, and it cannot be changed later.)
+// How SpinControl makes libgomp's threads sleep: libgomp shortens the spinning of every thread from
+// milliseconds to microseconds while it manages more threads than there are cores. A parked helper
+// thread that owns a team of sleeping threads brings it over that number; ending the helper brings
+// it back. (OMP_WAIT_POLICY would do the same, but libgomp reads it before main() runs, and it
+// cannot be changed later.)
 #include <dirent.h>
 #include <dlfcn.h>
 
@@ -23,24 +24,28 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kWindow = 250ms;
-// Share of the runnable time that was spent waiting for a core. Undisturbed it is below 0.01, beside one busy process
-// on two cores about 0.3.
+// Share of the runnable time that was spent waiting for a core. Undisturbed it is below 0.01,
+// beside one busy process on two cores about 0.3.
 constexpr double kCompeting = 0.10;
 constexpr double kQuiet = 0.02;
 // Windows in a row that must be quiet before spinning is allowed again.
 constexpr int kQuietWindows = 8;
 
-// libgomp's entry for a parallel region: runs body(data) on `threads` threads (part of the compiler's ABI).
+// libgomp's entry for a parallel region: runs body(data) on `threads` threads (part of the
+// compiler's ABI).
 using GompParallel = void (*)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 
-GompParallel find_gomp() { return reinterpret_cast<GompParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel")); }
+GompParallel find_gomp() {
+  return reinterpret_cast<GompParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+}
 
 struct RunTime {
   int64_t ran_ns = 0;
   int64_t waited_ns = 0;
 };
 
-// Time on a core and time waiting for one, over all threads of this process, from the scheduler's own counters.
+// Time on a core and time waiting for one, over all threads of this process, from the scheduler's
+// own counters.
 RunTime run_time() {
   RunTime total;
   DIR* tasks = opendir("/proc/self/task");
@@ -107,13 +112,15 @@ struct SpinControl::State {
       const double ran = static_cast<double>(now.ran_ns - before.ran_ns);
       const double waited = static_cast<double>(now.waited_ns - before.waited_ns);
       before = now;
-      // Threads that ended in between take their share along: a window with negative counts says nothing.
+      // Threads that ended in between take their share along: a window with negative counts says
+      // nothing.
       if (ran < 0 || waited < 0 || ran + waited <= 0) continue;
       const double share = waited / (ran + waited);
       quiet = share < kQuiet ? quiet + 1 : 0;
       if (!team && share > kCompeting) {
         team.emplace(gomp, team_threads);
-        log::debug("cpu: others use the cores too (waited {:.0f}% of the time), idle threads sleep", 100 * share);
+        log::debug("cpu: others use the cores too (waited {:.0f}% of the time), idle threads sleep",
+                   100 * share);
       } else if (team && quiet >= kQuietWindows) {
         team.reset();
         before = run_time();

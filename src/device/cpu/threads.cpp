@@ -12,12 +12,13 @@
 namespace titan::device {
 namespace {
 
-// From this many hardware threads on, two of one core only get in each other's way in matrix products. Below, the
-// machine is most likely a virtual one, whose topology says little.
+// From this many hardware threads on, two of one core only get in each other's way in matrix
+// products. Below, the machine is most likely a virtual one, whose topology says little.
 constexpr int64_t kCountCoresFrom = 8;
 
 ThreadChoice checked(int64_t count, const char* source) {
-  if (count < 1) throw Error("[device] {} = {} is no number of threads — use 1 or more", source, count);
+  if (count < 1)
+    throw Error("[device] {} = {} is no number of threads — use 1 or more", source, count);
   return {count, source};
 }
 
@@ -43,6 +44,8 @@ ThreadChoice choose_threads(std::optional<int64_t> configured) {
   return {cores, reason};
 }
 
-void use_threads(const ThreadChoice& choice) { at::set_num_threads(static_cast<int>(choice.count)); }
+void use_threads(const ThreadChoice& choice) {
+  at::set_num_threads(static_cast<int>(choice.count));
+}
 
 }  // namespace titan::device

@@ -1,8 +1,9 @@
 // CPU threads of libtorch: how many, and whether idle ones spin.
 //
-// libtorch's OpenMP threads spin for some milliseconds when they run out of work. On cores that nobody else uses that
-// is the fastest way to wait; on shared cores the spinning takes the core from the thread that is waited for, and
-// training runs 2 to 8 times slower. SpinControl switches between the two while the process runs.
+// libtorch's OpenMP threads spin for some milliseconds when they run out of work. On cores that
+// nobody else uses that is the fastest way to wait; on shared cores the spinning takes the core
+// from the thread that is waited for, and training runs 2 to 8 times slower. SpinControl switches
+// between the two while the process runs.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,18 @@ struct ThreadChoice {
   std::string reason;  // "2 cores", "OMP_NUM_THREADS", "device.threads", …
 };
 
-// The first that is set of: device.threads, TITAN_THREADS, OMP_NUM_THREADS; else one thread for each core that the
-// affinity mask and the container's CPU quota leave, shared fairly among LOCAL_WORLD_SIZE ranks. Throws Error for a
-// value below 1.
+// The first that is set of: device.threads, TITAN_THREADS, OMP_NUM_THREADS; else one thread for
+// each core that the affinity mask and the container's CPU quota leave, shared fairly among
+// LOCAL_WORLD_SIZE ranks. Throws Error for a value below 1.
 ThreadChoice choose_threads(std::optional<int64_t> configured);
 
 // Sets libtorch's intra-op threads for the whole process. Call before the first parallel operation.
 void use_threads(const ThreadChoice& choice);
 
-// Watches how long this process's threads wait for a core, and makes idle OpenMP threads sleep at once while others
-// compete for the cores. Results do not depend on it, only speed. Does nothing when OMP_WAIT_POLICY or GOMP_SPINCOUNT
-// is set, or when libtorch uses another OpenMP library than libgomp.
+// Watches how long this process's threads wait for a core, and makes idle OpenMP threads sleep at
+// once while others compete for the cores. Results do not depend on it, only speed. Does nothing
+// when OMP_WAIT_POLICY or GOMP_SPINCOUNT is set, or when libtorch uses another OpenMP library than
+// libgomp.
 class SpinControl {
  public:
   SpinControl();

@@ -1,5 +1,6 @@
-// One NVIDIA GPU behind the Backend contract, and the entry of the module libtitan_cuda.so. Only the CUDA runtime's
-// headers are used, so this builds wherever the torch wheel does, without a CUDA toolkit.
+// One NVIDIA GPU behind the Backend contract, and the entry of the module libtitan_cuda.so. Only
+// the CUDA runtime's headers are used, so this builds wherever the torch wheel does, without a CUDA
+// toolkit.
 #include <ATen/ATen.h>
 #include <ATen/SDPBackend.h>
 #include <c10/core/InferenceMode.h>
@@ -17,17 +18,21 @@
 namespace titan::device::cuda {
 namespace {
 
-std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 class CudaBackend final : public Backend {
  public:
   CudaBackend() {
-    // Measured on H200: cuDNN's attention is 1.3 to 1.6 times as fast as flash attention for bf16 training shapes.
-    // Each refuses what it cannot do (dtype, head size, determinism) and the next is asked.
+    // Measured on H200: cuDNN's attention is 1.3 to 1.6 times as fast as flash attention for bf16
+    // training shapes. Each refuses what it cannot do (dtype, head size, determinism) and the next
+    // is asked.
     using at::SDPBackend;
-    at::globalContext().setSDPPriorityOrder(
-        {static_cast<int64_t>(SDPBackend::cudnn_attention), static_cast<int64_t>(SDPBackend::flash_attention),
-         static_cast<int64_t>(SDPBackend::efficient_attention), static_cast<int64_t>(SDPBackend::math)});
+    at::globalContext().setSDPPriorityOrder({static_cast<int64_t>(SDPBackend::cudnn_attention),
+                                             static_cast<int64_t>(SDPBackend::flash_attention),
+                                             static_cast<int64_t>(SDPBackend::efficient_attention),
+                                             static_cast<int64_t>(SDPBackend::math)});
   }
 
   std::string name() const override { return "cuda"; }
@@ -35,8 +40,10 @@ class CudaBackend final : public Backend {
 
   void select(int index) override {
     if (index < 0 || index >= count()) {
-      throw Error("[device] cuda:{} does not exist, {} GPU{} visible — check LOCAL_RANK and CUDA_VISIBLE_DEVICES", index,
-                  count(), count() == 1 ? " is" : "s are");
+      throw Error(
+          "[device] cuda:{} does not exist, {} GPU{} visible — check LOCAL_RANK and "
+          "CUDA_VISIBLE_DEVICES",
+          index, count(), count() == 1 ? " is" : "s are");
     }
     index_ = static_cast<c10::DeviceIndex>(index);
     at::globalContext().lazyInitDevice(c10::kCUDA);
@@ -50,9 +57,10 @@ class CudaBackend final : public Backend {
     int driver = 0, runtime = 0;
     C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
     C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-    return fmt::format("{}, {} memory, compute capability {}.{}, driver for CUDA {}, runtime CUDA {}", device.name,
-                       text::bytes(static_cast<int64_t>(device.totalGlobalMem)), device.major, device.minor,
-                       version_text(driver), version_text(runtime));
+    return fmt::format(
+        "{}, {} memory, compute capability {}.{}, driver for CUDA {}, runtime CUDA {}", device.name,
+        text::bytes(static_cast<int64_t>(device.totalGlobalMem)), device.major, device.minor,
+        version_text(driver), version_text(runtime));
   }
 
   void seed(uint64_t seed) override { at::manual_seed(seed); }
@@ -98,7 +106,10 @@ class CudaBackend final : public Backend {
     constexpr int64_t kSize = 256;
     const c10::InferenceMode no_grad;
     const auto options = at::TensorOptions().device(device()).dtype(at::kFloat);
-    const double sum = at::mm(at::ones({kSize, kSize}, options), at::full({kSize, kSize}, 0.5, options)).sum().item<double>();
+    const double sum =
+        at::mm(at::ones({kSize, kSize}, options), at::full({kSize, kSize}, 0.5, options))
+            .sum()
+            .item<double>();
     constexpr double kExpected = 0.5 * kSize * kSize * kSize;
     if (sum == kExpected) return std::nullopt;
     return fmt::format("a matrix product gave {} instead of {}", sum, kExpected);
@@ -125,12 +136,16 @@ std::string unusable() {
   C10_CUDA_IGNORE_ERROR(cudaDriverGetVersion(&driver));
   if (driver == 0) return "no NVIDIA driver on this machine";
   if (status == cudaErrorInsufficientDriver) {
-    return fmt::format("the NVIDIA driver is for CUDA {}, this libtorch for CUDA {}: update the driver, or set TITAN_TORCH "
-                       "to a torch built for the older CUDA", version_text(driver), version_text(CUDART_VERSION));
+    return fmt::format(
+        "the NVIDIA driver is for CUDA {}, this libtorch for CUDA {}: update the driver, or set "
+        "TITAN_TORCH "
+        "to a torch built for the older CUDA",
+        version_text(driver), version_text(CUDART_VERSION));
   }
   if (status == cudaSuccess || status == cudaErrorNoDevice) {
     const auto visible = env::get("CUDA_VISIBLE_DEVICES");
-    return visible ? fmt::format("no NVIDIA GPU visible (CUDA_VISIBLE_DEVICES={})", *visible) : "no NVIDIA GPU on this machine";
+    return visible ? fmt::format("no NVIDIA GPU visible (CUDA_VISIBLE_DEVICES={})", *visible)
+                   : "no NVIDIA GPU on this machine";
   }
   return cudaGetErrorString(status);
 }
@@ -138,7 +153,8 @@ std::string unusable() {
 }  // namespace
 }  // namespace titan::device::cuda
 
-extern "C" __attribute__((visibility("default"))) const titan::device::Module* titan_device_module() {
+extern "C" __attribute__((visibility("default"))) const titan::device::Module*
+titan_device_module() {
   static constexpr titan::device::Module kModule{
       .build = titan::device::module_build(),
       .device = "cuda",
