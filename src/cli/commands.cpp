@@ -4,6 +4,7 @@ namespace titan::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"config", "show, explain or check a configuration", run_config},
     {"doctor", "show what this build and this machine can do", run_doctor},
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},

@@ -13,19 +13,23 @@ namespace titan::config {
 // What a value must satisfy, as data, so that help and error texts can state it. Empty: any value
 // of the type.
 struct Check {
-  const char* choices =
-      "";  // "linear|sqrt|cosine": legal texts (of each element, for lists); "" = any
+  // "linear|sqrt|cosine": legal texts (of each element, for lists); "" = any.
+  const char* choices = "";
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool open = false;                                       // `least` itself is not legal
-  double also = std::numeric_limits<double>::quiet_NaN();  // one more legal number, such as -1 for
-                                                           // "automatic"
+  bool open = false;      // `least` itself is not legal
+  bool open_end = false;  // `most` itself is not legal
+  // One more legal number, such as -1 for "automatic".
+  double also = std::numeric_limits<double>::quiet_NaN();
 };
 
 constexpr Check one_of(const char* choices) { return {.choices = choices}; }
 constexpr Check at_least(double least) { return {.least = least}; }
 constexpr Check above(double least) { return {.least = least, .open = true}; }
 constexpr Check between(double least, double most) { return {.least = least, .most = most}; }
+constexpr Check from_below(double least, double most) {
+  return {.least = least, .most = most, .open_end = true};
+}
 constexpr Check at_least_or(double least, double also) { return {.least = least, .also = also}; }
 
 namespace detail {

@@ -53,7 +53,8 @@ constexpr const char* kTypeName<TextLists> = "list of lists";
 
 bool legal_number(const Check& check, double value) {
   if (value == check.also) return true;
-  return (check.open ? value > check.least : value >= check.least) && value <= check.most;
+  return (check.open ? value > check.least : value >= check.least) &&
+         (check.open_end ? value < check.most : value <= check.most);
 }
 
 std::optional<std::string> illegal_choice(const Check& check, const std::string& word) {
@@ -93,8 +94,8 @@ std::string limits(const Check& check) {
   const auto add = [&](const std::string& part) { out += ", " + part; };
   const auto number = [](double value) { return fmt::format("{:g}", value); };
   if (std::isfinite(check.least) && std::isfinite(check.most)) {
-    add(fmt::format("{} {} to {}", check.open ? "above" : "from", number(check.least),
-                    number(check.most)));
+    add(fmt::format("{} {} {} {}", check.open ? "above" : "from", number(check.least),
+                    check.open_end ? "to below" : "to", number(check.most)));
   } else if (std::isfinite(check.least)) {
     add(fmt::format("{} {}", check.open ? "above" : "at least", number(check.least)));
   }
@@ -122,8 +123,8 @@ std::optional<T> parse_number(std::string_view word) {
 template <class T>
 Value read_as(std::string_view word) {
   if constexpr (std::is_same_v<T, bool>) {
-    if (word == "true" || word == "True") return true;
-    if (word == "false" || word == "False") return false;
+    if (word == "true" || word == "True" || word == "TRUE") return true;
+    if (word == "false" || word == "False" || word == "FALSE") return false;
   } else if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, double>) {
     if (const auto number = parse_number<T>(word)) return *number;
   } else if constexpr (std::is_same_v<T, TextList>) {

@@ -23,7 +23,7 @@ struct FaultTolerance {
   int64_t fragment_sync_delay = 0;
   double fragment_update_alpha = 0.0;
   int64_t num_fragments = 1;
-  std::optional<std::vector<std::vector<std::string>>> module_fragments;
+  std::optional<std::vector<std::vector<std::string>>> module_fqns_per_model_fragment;
 
   static constexpr void describe(auto&& field) {
     field("enable", &FaultTolerance::enable, "train in replica groups that may fail");
@@ -46,7 +46,8 @@ struct FaultTolerance {
           "share of the local parameters that is kept", between(0, 1));
     field("num_fragments", &FaultTolerance::num_fragments,
           "fragments of the model in streaming DiLoCo", at_least(1));
-    field("module_fragments", &FaultTolerance::module_fragments, "modules of each fragment");
+    field("module_fqns_per_model_fragment", &FaultTolerance::module_fqns_per_model_fragment,
+          "modules of each fragment");
   }
 };
 static_assert(complete<FaultTolerance>(), "describe() of FaultTolerance misses a member");

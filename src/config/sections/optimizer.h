@@ -20,8 +20,8 @@ struct Optimizer {
   static constexpr void describe(auto&& field) {
     field("name", &Optimizer::name, "update rule of the parameters", one_of("Adam|AdamW"));
     field("lr", &Optimizer::lr, "peak learning rate", at_least(0));
-    field("beta1", &Optimizer::beta1, "decay of the first moment", Check{.least = 0, .most = 1});
-    field("beta2", &Optimizer::beta2, "decay of the second moment", Check{.least = 0, .most = 1});
+    field("beta1", &Optimizer::beta1, "decay of the first moment", from_below(0, 1));
+    field("beta2", &Optimizer::beta2, "decay of the second moment", from_below(0, 1));
     field("eps", &Optimizer::eps, "added to the root of the second moment", at_least(0));
     field("weight_decay", &Optimizer::weight_decay, "weight decay, on norms and embeddings too",
           at_least(0));

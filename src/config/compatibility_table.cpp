@@ -1,0 +1,292 @@
+// The rows of the compatibility table, in the order of the schema. Kept apart from the code that
+// reads it; one row a line group, so that a new feature is one edited row.
+#include "config/compatibility.h"
+
+namespace titan::config {
+namespace {
+
+using C = const JobConfig&;  // argument of the conditions
+constexpr auto kYes = Support::kYes;
+constexpr auto kPartly = Support::kPartly;
+constexpr auto kNoEffect = Support::kNoEffect;
+constexpr auto kNotBuilt = Support::kNotBuilt;
+
+constexpr const char* kOneDevice = "this version trains on one device; set it to 1";
+constexpr const char* kOneDeviceZh = "当前版本只在单个设备上训练；请设为 1";
+constexpr const char* kPipeline = "belongs to pipeline_parallel_degree > 1";
+constexpr const char* kPipelineZh = "属于 pipeline_parallel_degree > 1";
+constexpr const char* kNoGarbage = "there is no Python in the process, so no garbage collector";
+constexpr const char* kNoGarbageZh = "进程中没有 Python，也就没有垃圾回收";
+constexpr const char* kConverters =
+    "acts only with a converter of model.converters, none of which is built";
+constexpr const char* kConvertersZh =
+    "只在使用 model.converters 的转换器时起作用，而转换器尚未实现";
+constexpr const char* kNoPeers = "one process has no collectives";
+constexpr const char* kNoPeersZh = "单进程没有集合通信";
+constexpr const char* kFault = "belongs to fault_tolerance.enable";
+constexpr const char* kFaultZh = "属于 fault_tolerance.enable";
+constexpr const char* kRecompute =
+    "titan recomputes whole blocks or none of an operator; only the memory could differ";
+constexpr const char* kRecomputeZh = "titan 以整个块或单个算子为单位重算；只可能影响内存";
+constexpr const char* kBudget = "belongs to activation_checkpoint.mode = \"memory_budget\"";
+constexpr const char* kBudgetZh = "属于 activation_checkpoint.mode = \"memory_budget\"";
+constexpr const char* kTraces = "belongs to profiling.enable_profiling";
+constexpr const char* kTracesZh = "属于 profiling.enable_profiling";
+constexpr const char* kReaders =
+    "reader threads live as long as the run and stage batches as the device needs";
+constexpr const char* kReadersZh = "读取线程与训练同寿命，并按设备需要暂存批次";
+constexpr const char* kOwn = "titan's own key";
+constexpr const char* kOwnZh = "titan 自有的键";
+
+bool has(const std::string& text) { return !text.empty(); }
+
+// clang-format off
+constexpr Row kRows[] = {
+    // [job]
+    {"job.config_file", kYes, "also --config FILE, or the first bare word", "也可用 --config FILE 或第一个裸参数"},
+    {"job.dump_folder", kYes, "the default is that of v0.2.1 and later", "默认值取自 v0.2.1 及以后版本"},
+    {"job.description", kYes},
+    {"job.print_config", kYes},
+    {"job.save_config_file", kYes},
+    {"job.custom_config_module", kNoEffect,
+     "the keys that TorchTitan's own modules add are known without it; other modules need Python",
+     "TorchTitan 自带模块增加的键无需它也能识别；其他模块需要 Python"},
+    // [profiling]
+    {"profiling.enable_profiling", kNoEffect, "traces are not written yet; the run is the same without them",
+     "尚不写出跟踪文件；训练本身不受影响", [](C c) { return c.profiling.enable_profiling; }, "true"},
+    {"profiling.save_traces_folder", kNoEffect, kTraces, kTracesZh},
+    {"profiling.profile_freq", kNoEffect, kTraces, kTracesZh},
+    {"profiling.profiler_active", kNoEffect, kTraces, kTracesZh},
+    {"profiling.profiler_warmup", kNoEffect, kTraces, kTracesZh},
+    {"profiling.enable_memory_snapshot", kNotBuilt, "memory snapshots are not written yet; the log shows peak memory",
+     "尚不写出内存快照；日志中有峰值内存", [](C c) { return c.profiling.enable_memory_snapshot; }, "true"},
+    {"profiling.save_memory_snapshot_folder", kNoEffect, "belongs to profiling.enable_memory_snapshot",
+     "属于 profiling.enable_memory_snapshot"},
+    // [metrics]
+    {"metrics.log_freq", kYes},
+    {"metrics.enable_tensorboard", kYes},
+    {"metrics.disable_color_printing", kYes, "colours are used on a terminal only", "只在终端上使用颜色"},
+    {"metrics.save_tb_folder", kYes},
+    {"metrics.save_for_all_ranks", kNoEffect, "one process has one rank", "单进程只有一个 rank"},
+    {"metrics.enable_wandb", kNotBuilt, "use metrics.enable_tensorboard, metrics.jsonl or `titan report`",
+     "请用 metrics.enable_tensorboard、metrics.jsonl 或 `titan report`", [](C c) { return c.metrics.enable_wandb; }, "true"},
+    {"metrics.enable_jsonl", kYes, kOwn, kOwnZh},
+    // [model]
+    {"model.name", kPartly, "built: llama2, llama3, qwen3 (dense); simple_fsdp.llama3 and its like mean the plain family",
+     "已实现：llama2、llama3、qwen3（稠密）；simple_fsdp.llama3 等等同于普通模型",
+     [](C c) { return !is_built_family(c.model.name); }, "deepseek_v3"},
+    {"model.flavor", kPartly, "not built: mixture of experts, flex and varlen attention", "未实现：混合专家、flex 与 varlen 注意力",
+     [](C c) { return is_built_family(c.model.name) && !is_built_flavor(c.model.name, c.model.flavor); },
+     "debugmodel_flex_attn"},
+    {"model.hf_assets_path", kYes},
+    {"model.tokenizer_path", kYes, "older name: sets model.hf_assets_path", "旧名称：设置 model.hf_assets_path"},
+    {"model.converters", kNotBuilt, "float8 and MXFP8 are not built; float8 means quantize.linear.float8",
+     "尚未实现 float8 与 MXFP8；float8 等同于 quantize.linear.float8", [](C c) { return !c.model.converters.empty(); },
+     "quantize.linear.float8"},
+    {"model.print_after_conversion", kNoEffect, "no converter is built, so nothing changes the model",
+     "没有可用的转换器，模型不变"},
+    {"model.args.dim", kYes, kOwn, kOwnZh},
+    {"model.args.n_layers", kYes, kOwn, kOwnZh},
+    {"model.args.n_heads", kYes, kOwn, kOwnZh},
+    {"model.args.n_kv_heads", kYes, kOwn, kOwnZh},
+    {"model.args.head_dim", kYes, kOwn, kOwnZh},
+    {"model.args.hidden_dim", kYes, kOwn, kOwnZh},
+    {"model.args.ffn_dim_multiplier", kYes, kOwn, kOwnZh},
+    {"model.args.multiple_of", kYes, kOwn, kOwnZh},
+    {"model.args.vocab_size", kYes, kOwn, kOwnZh},
+    {"model.args.norm_eps", kYes, kOwn, kOwnZh},
+    {"model.args.rope_theta", kYes, kOwn, kOwnZh},
+    {"model.args.qk_norm", kYes, kOwn, kOwnZh},
+    {"model.args.tied", kYes, kOwn, kOwnZh},
+    {"model.args.hf_config", kYes, kOwn, kOwnZh},
+    // [optimizer]
+    {"optimizer.name", kYes},
+    {"optimizer.lr", kYes},
+    {"optimizer.beta1", kYes},
+    {"optimizer.beta2", kYes},
+    {"optimizer.eps", kYes},
+    {"optimizer.weight_decay", kYes},
+    {"optimizer.implementation", kNoEffect, "the fused kernel is always used; the maths is the same",
+     "始终使用融合核；数学相同"},
+    {"optimizer.early_step_in_backward", kNotBuilt, "it excludes gradient clipping; leave it off",
+     "它与梯度裁剪互斥；请关闭", [](C c) { return c.optimizer.early_step_in_backward; }, "true"},
+    // [lr_scheduler]
+    {"lr_scheduler.warmup_steps", kYes},
+    {"lr_scheduler.total_steps", kYes},
+    {"lr_scheduler.decay_ratio", kYes},
+    {"lr_scheduler.decay_type", kYes},
+    {"lr_scheduler.min_lr_factor", kYes},
+    // [training]
+    {"training.dataset", kYes},
+    {"training.dataset_path", kYes},
+    {"training.local_batch_size", kYes},
+    {"training.global_batch_size", kYes},
+    {"training.seq_len", kYes},
+    {"training.max_norm", kYes},
+    {"training.steps", kYes},
+    {"training.num_epochs", kYes, kOwn, kOwnZh},
+    {"training.enable_cpu_offload", kNotBuilt, "offload to host memory is not built; use activation_checkpoint.mode = \"full\" to save memory",
+     "尚未实现卸载到主机内存；可用 activation_checkpoint.mode = \"full\" 节省内存",
+     [](C c) { return c.training.enable_cpu_offload; }, "true"},
+    {"training.dtype", kYes, "also float64, for tests", "也接受 float64（用于测试）"},
+    {"training.mixed_precision_param", kYes, "holds on every path, with and without sharding; also float16 (with loss scaling) and float64",
+     "在所有路径上生效，无论是否分片；也接受 float16（带损失缩放）与 float64"},
+    {"training.mixed_precision_reduce", kYes},
+    {"training.loss_chunk_tokens", kYes, kOwn, kOwnZh},
+    {"training.gc_freq", kNoEffect, kNoGarbage, kNoGarbageZh},
+    {"training.gc_debug", kNoEffect, kNoGarbage, kNoGarbageZh},
+    {"training.dataloader.num_workers", kYes, "sets data.threads unless that is given", "未给出 data.threads 时设置它"},
+    {"training.dataloader.persistent_workers", kNoEffect, kReaders, kReadersZh},
+    {"training.dataloader.pin_memory", kNoEffect, kReaders, kReadersZh},
+    {"training.dataloader.prefetch_factor", kYes, "times num_workers: sets data.prefetch unless that is given",
+     "乘以 num_workers：未给出 data.prefetch 时设置它"},
+    // [parallelism]
+    {"parallelism.data_parallel_replicate_degree", kPartly, kOneDevice, kOneDeviceZh,
+     [](C c) { return c.parallelism.data_parallel_replicate_degree > 1; }, "2"},
+    {"parallelism.data_parallel_shard_degree", kPartly, "this version trains on one device; set it to -1 or 1",
+     "当前版本只在单个设备上训练；请设为 -1 或 1", [](C c) { return c.parallelism.data_parallel_shard_degree > 1; }, "2"},
+    {"parallelism.fsdp_reshard_after_forward", kNoEffect, "belongs to data_parallel_shard_degree > 1", "属于 data_parallel_shard_degree > 1"},
+    {"parallelism.tensor_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
+     [](C c) { return c.parallelism.tensor_parallel_degree > 1; }, "2"},
+    {"parallelism.disable_loss_parallel", kNoEffect, "belongs to tensor_parallel_degree > 1", "属于 tensor_parallel_degree > 1"},
+    {"parallelism.enable_async_tensor_parallel", kNoEffect, "belongs to tensor_parallel_degree > 1", "属于 tensor_parallel_degree > 1"},
+    {"parallelism.pipeline_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
+     [](C c) { return c.parallelism.pipeline_parallel_degree > 1; }, "2"},
+    {"parallelism.module_fqns_per_model_part", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_first_stage_less_layers", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_last_stage_less_layers", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_layers_per_stage", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_schedule", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_schedule_csv", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_microbatch_size", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_expert_parallel_overlap", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.context_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
+     [](C c) { return c.parallelism.context_parallel_degree > 1; }, "2"},
+    {"parallelism.context_parallel_load_balancer", kNoEffect, "belongs to context_parallel_degree > 1", "属于 context_parallel_degree > 1"},
+    {"parallelism.context_parallel_rotate_method", kNoEffect, "belongs to context_parallel_degree > 1", "属于 context_parallel_degree > 1"},
+    {"parallelism.expert_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
+     [](C c) { return c.parallelism.expert_parallel_degree > 1; }, "2"},
+    {"parallelism.expert_tensor_parallel_degree", kNoEffect, "belongs to expert_parallel_degree > 1", "属于 expert_parallel_degree > 1"},
+    {"parallelism.expert_parallel_comm_backend", kNoEffect, "belongs to expert_parallel_degree > 1", "属于 expert_parallel_degree > 1"},
+    // [checkpoint]
+    {"checkpoint.enable", kYes},
+    {"checkpoint.enable_ft_dataloader_checkpoints", kNoEffect, kFault, kFaultZh},
+    {"checkpoint.folder", kYes},
+    {"checkpoint.interval", kYes},
+    {"checkpoint.initial_load_path", kYes},
+    {"checkpoint.initial_load_model_only", kYes},
+    {"checkpoint.initial_load_in_hf", kYes},
+    {"checkpoint.initial_load_in_hf_quantized", kNotBuilt, "convert the weights to bfloat16 first", "请先把权重转换为 bfloat16",
+     [](C c) { return c.checkpoint.initial_load_in_hf_quantized; }, "true"},
+    {"checkpoint.last_save_model_only", kYes},
+    {"checkpoint.last_save_in_hf", kYes},
+    {"checkpoint.export_dtype", kYes},
+    {"checkpoint.async_mode", kPartly, "set it to disabled; saves take the time of the write", "请设为 disabled；保存耗时等于写盘时间",
+     [](C c) { return c.checkpoint.async_mode != "disabled"; }, "async"},
+    {"checkpoint.keep_latest_k", kYes},
+    {"checkpoint.load_step", kYes},
+    {"checkpoint.exclude_from_loading", kYes},
+    {"checkpoint.enable_first_step_checkpoint", kYes},
+    {"checkpoint.create_seed_checkpoint", kNotBuilt, "not needed: initial weights follow from debug.seed on any number of devices",
+     "无需使用：初始权重由 debug.seed 决定，与设备数量无关", [](C c) { return c.checkpoint.create_seed_checkpoint; }, "true"},
+    {"checkpoint.load_only", kYes},
+    // [activation_checkpoint]
+    {"activation_checkpoint.mode", kPartly, "memory_budget is not built; use selective or full", "未实现 memory_budget；请用 selective 或 full",
+     [](C c) { return c.activation_checkpoint.mode == "memory_budget"; }, "memory_budget"},
+    {"activation_checkpoint.selective_ac_option", kYes},
+    {"activation_checkpoint.checkpoint_ratio", kYes, kOwn, kOwnZh},
+    {"activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", kNoEffect, kRecompute, kRecomputeZh},
+    {"activation_checkpoint.early_stop", kNoEffect, kRecompute, kRecomputeZh},
+    {"activation_checkpoint.memory_budget", kNoEffect, kBudget, kBudgetZh},
+    {"activation_checkpoint.visualize_memory_budget_pareto", kNoEffect, kBudget, kBudgetZh},
+    {"activation_checkpoint.preserve_rng_state", kNoEffect, "no operator of these models draws random numbers", "这些模型的算子不使用随机数"},
+    {"activation_checkpoint.determinism_check", kNoEffect, "a debugging aid of torch.utils.checkpoint", "torch.utils.checkpoint 的调试手段"},
+    {"activation_checkpoint.debug", kNoEffect, "a debugging aid of torch.utils.checkpoint", "torch.utils.checkpoint 的调试手段"},
+    // [compile]
+    {"compile.enable", kNoEffect, "capturing the step is not built yet; it runs uncaptured, with the same results",
+     "尚未实现整步捕获；按普通方式执行，结果相同", [](C c) { return c.compile.enable; }, "true"},
+    {"compile.components", kNoEffect, "belongs to compile.enable", "属于 compile.enable"},
+    {"compile.backend", kNoEffect, "titan has no tracing compiler", "titan 不使用跟踪编译器"},
+    // [quantize]
+    {"quantize.linear.float8.enable_fsdp_float8_all_gather", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.float8.recipe_name", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.float8.filter_fqns", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.float8.emulate", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.mx.recipe_name", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.mx.filter_fqns", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.grouped_mm.float8.fqns", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.grouped_mm.mx.recipe_name", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.grouped_mm.mx.fqns", kNoEffect, kConverters, kConvertersZh},
+    // [comm]
+    {"comm.init_timeout_seconds", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.train_timeout_seconds", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.trace_buf_size", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.save_traces_folder", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.save_traces_file_prefix", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.mode", kPartly, "simulated ranks are not built; `titan config check` validates without a device",
+     "未实现模拟 rank；`titan config check` 可在没有设备时检查", [](C c) { return c.comm.mode != "default"; }, "fake_backend"},
+    {"comm.backend", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.world_size", kPartly, kOneDevice, kOneDeviceZh, [](C c) { return c.comm.world_size.value_or(1) > 1; }, "2"},
+    {"comm.rank", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.master_addr", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.master_port", kNoEffect, kNoPeers, kNoPeersZh},
+    // [memory_estimation]
+    {"memory_estimation.enable", kNotBuilt, "the start-up summary of `titan train` forecasts the memory", "`titan train` 启动摘要会预估内存",
+     [](C c) { return c.memory_estimation.enable; }, "true"},
+    {"memory_estimation.disable_fake_mode", kNoEffect, "belongs to memory_estimation.enable", "属于 memory_estimation.enable"},
+    // [fault_tolerance]
+    {"fault_tolerance.enable", kNotBuilt, "replica groups are not built", "未实现副本组", [](C c) { return c.fault_tolerance.enable; }, "true"},
+    {"fault_tolerance.process_group", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.process_group_timeout_ms", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.replica_id", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.group_size", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.min_replica_size", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.semi_sync_method", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.sync_steps", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.should_quantize", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.fragment_sync_delay", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.fragment_update_alpha", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.num_fragments", kNoEffect, kFault, kFaultZh},
+    {"fault_tolerance.module_fqns_per_model_fragment", kNoEffect, kFault, kFaultZh},
+    // [experimental]
+    {"experimental.custom_import", kNotBuilt, "Python modules cannot be loaded; add the feature in C++", "无法加载 Python 模块；请用 C++ 添加功能",
+     [](C c) { return has(c.experimental.custom_import); }, "my.module"},
+    {"experimental.custom_args_module", kNoEffect, "older name: sets job.custom_config_module", "旧名称：设置 job.custom_config_module"},
+    // [validation]
+    {"validation.enable", kYes},
+    {"validation.dataset", kYes},
+    {"validation.dataset_path", kYes},
+    {"validation.local_batch_size", kYes},
+    {"validation.seq_len", kYes},
+    {"validation.freq", kYes},
+    {"validation.steps", kYes},
+    {"validation.dataloader.num_workers", kNoEffect, kReaders, kReadersZh},
+    {"validation.dataloader.persistent_workers", kNoEffect, kReaders, kReadersZh},
+    {"validation.dataloader.pin_memory", kNoEffect, kReaders, kReadersZh},
+    {"validation.dataloader.prefetch_factor", kNoEffect, kReaders, kReadersZh},
+    // [debug]
+    {"debug.seed", kYes, "a value, not the layout, decides the initial weights", "初始权重只由该值决定，与并行布局无关"},
+    {"debug.deterministic", kYes},
+    {"debug.deterministic_warn_only", kYes},
+    {"debug.moe_force_load_balance", kNoEffect, "dense models have no experts", "稠密模型没有专家"},
+    // titan's own sections
+    {"device.name", kPartly, "npu is not built yet; cuda needs libtitan_cuda.so beside the binary", "尚未实现 npu；cuda 需要二进制旁的 libtitan_cuda.so",
+     [](C c) { return c.device.name == "npu"; }, "npu"},
+    {"device.threads", kYes, kOwn, kOwnZh},
+    {"data.text_key", kYes, kOwn, kOwnZh},
+    {"data.text_document", kYes, kOwn, kOwnZh},
+    {"data.virtual_streams", kYes, kOwn, kOwnZh},
+    {"data.prefetch", kYes, kOwn, kOwnZh},
+    {"data.threads", kYes, kOwn, kOwnZh},
+    {"npu.memory_fraction", kNoEffect, "acts on Ascend devices only, which are not built yet", "只对昇腾设备起作用，尚未实现"},
+    {"npu.zero_stage", kNoEffect, "one device has nothing to shard", "单设备没有可分片的内容"},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Row> compatibility() { return kRows; }
+
+}  // namespace titan::config
