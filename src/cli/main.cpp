@@ -44,6 +44,28 @@ void print_error(std::string_view message) {
                static_cast<int>(message.size()), message.data());
 }
 
+// What libtorch says, without the C++ frames and the advice for Python users that may follow.
+std::string first_line(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+// The CPU's allocator has no exception type of its own for this.
+bool is_out_of_memory(const c10::Error& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         first_line(error).find("can't allocate memory") != std::string::npos;
+}
+
+ExitCode report(const c10::Error& error) {
+  if (!is_out_of_memory(error)) {
+    print_error("[torch] " + first_line(error));
+    return ExitCode::kInternal;
+  }
+  print_error(fmt::format("[memory] {} — lower training.local_batch_size or seq_len, or set "
+                          "activation_checkpoint.mode = \"full\"", first_line(error)));
+  return ExitCode::kEnvironment;
+}
+
 }  // namespace
 }  // namespace titan::cli
 
@@ -56,8 +78,7 @@ int main(int argc, char** argv) {
     titan::cli::print_error(error.what());
     return static_cast<int>(error.code());
   } catch (const c10::Error& error) {
-    // Without the C++ frames: they say nothing to a user. what_without_backtrace() still names operator and shapes.
-    titan::cli::print_error(std::string("[torch] ") + error.what_without_backtrace());
+    return static_cast<int>(titan::cli::report(error));
   } catch (const std::bad_alloc&) {
     titan::cli::print_error("[memory] the machine has no memory left — lower training.local_batch_size or seq_len");
     return static_cast<int>(ExitCode::kEnvironment);

@@ -12,6 +12,7 @@
 #include "device/cpu/cpu_backend.h"
 #include "device/cpu/threads.h"
 #include "device/module.h"
+#include "device/torch_compat.h"
 
 namespace titan::device {
 namespace {
@@ -72,8 +73,9 @@ const Module* load_module(const Kind& kind, std::string& reason) {
     reason = fmt::format("not part of this build (no {})", path.string());
     return nullptr;
   }
-  if (*kind.allocator_default && !env::get("PYTORCH_CUDA_ALLOC_CONF")) {
-    env::set_default("PYTORCH_ALLOC_CONF", kind.allocator_default);
+  const bool user_chose = env::get("PYTORCH_ALLOC_CONF") || env::get("PYTORCH_CUDA_ALLOC_CONF");
+  if (*kind.allocator_default && !user_chose) {
+    env::set_default(kCudaAllocatorVariable, kind.allocator_default);
   }
   // RTLD_GLOBAL: libtorch's own lazily loaded parts look for symbols of the vendor libraries.
   void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL);
