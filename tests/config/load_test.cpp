@@ -308,7 +308,8 @@ TEST_F(Aliases, YamlFormSaysWhatIsWrong) {
   EXPECT_THAT(yaml_refusal("model:\n  name: llama9_7b\n"), HasSubstr("no model family"));
   EXPECT_THAT(yaml_refusal("training:\n  batch_size: 4\n  local_batch_size: 4\n"),
               HasSubstr("already set"));
-  EXPECT_THAT(yaml_refusal("distributed:\n  world_sizes: 1\n"), HasSubstr("unknown key 'distributed.world_sizes'"));
+  EXPECT_THAT(yaml_refusal("distributed:\n  world_sizes: 1\n"),
+              HasSubstr("unknown key 'distributed.world_sizes'"));
   EXPECT_THAT(load_yaml("distributed:\n  fp8_enabled: true\n  world_size: 8\n").not_built.size(),
               2u);
 }

@@ -19,13 +19,15 @@ struct Data {
   static constexpr void describe(auto&& field) {
     field("text_key", &Data::text_key, "field or column that holds the text");
     field("text_document", &Data::text_document,
-          "what one document of a plain text file is: a line, a paragraph (up to a blank line), the file",
+          "what one document of a plain text file is: a line, a paragraph (up to a blank line), "
+          "the file",
           one_of("line|paragraph|file"));
     field("virtual_streams", &Data::virtual_streams,
           "streams that documents are dealt to; a multiple of the global batch; absent: the "
           "global batch",
           at_least(1));
-    field("prefetch", &Data::prefetch, "batches prepared ahead of the step", at_least(1));
+    field("prefetch", &Data::prefetch, "batches prepared ahead of the step; 0: made when needed",
+          at_least(0));
     field("threads", &Data::threads, "reader threads; absent: chosen by titan", at_least(1));
   }
 };
