@@ -1,0 +1,118 @@
+#include "cli/doctor_facts.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <gnu/libc-version.h>
+#include <sys/utsname.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/env.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "device/cpu/cpu_backend.h"
+#include "device/cpu/host.h"
+#include "device/cpu/threads.h"
+
+namespace titan::cli {
+namespace {
+
+std::string system_name() {
+  std::ifstream release("/etc/os-release");
+  for (std::string line; std::getline(release, line);) {
+    if (!line.starts_with("PRETTY_NAME=")) continue;
+    std::string name = line.substr(line.find('=') + 1);
+    std::erase(name, '"');
+    return name;
+  }
+  return "unknown";
+}
+
+std::vector<std::pair<std::string, std::string>> collect_versions() {
+  utsname kernel{};
+  uname(&kernel);
+  return {{"titan", TITAN_VERSION},
+          {"torch", TITAN_TORCH_VERSION},
+          {"compiler", fmt::format("{} {}, C++{}", TITAN_COMPILER_ID, TITAN_COMPILER_VERSION, __cplusplus / 100 % 100)},
+          {"system", system_name()},
+          {"kernel", fmt::format("{} {} {}", kernel.sysname, kernel.release, kernel.machine)},
+          {"glibc", gnu_get_libc_version()}};
+}
+
+std::vector<EnvironmentFact> collect_environment() {
+  std::vector<EnvironmentFact> facts;
+  for (const auto& variable : env::known()) facts.push_back({variable.name, variable.meaning, env::get(variable.name)});
+  return facts;
+}
+
+DeviceFacts collect_device(const device::ModuleInfo& module) {
+  DeviceFacts facts;
+  facts.module = module;
+  if (!module.built || !module.usable) return facts;
+  const auto backend = device::open_backend({.name = module.name, .threads = {}});
+  const device::PeakFlops peak = backend->peak_flops(c10::ScalarType::BFloat16);
+  facts.device = backend->device().str();
+  facts.count = backend->count();
+  facts.memory = backend->memory().capacity;
+  facts.memory_free = backend->free_memory();
+  facts.flops = peak.per_second;
+  facts.flops_source = peak.source;
+  const auto sickness = backend->health_check();
+  facts.healthy = !sickness;
+  facts.health = sickness.value_or("good");
+  return facts;
+}
+
+CpuFacts collect_cpu() {
+  namespace host = device::host;
+  const device::ThreadChoice choice = device::choose_threads({});
+  device::use_threads(choice);
+  const auto cpu = device::open_cpu_backend();
+  const device::PeakFlops peak = cpu->peak_flops(c10::ScalarType::Float);
+  return {.name = cpu->device_name(),
+          .cores = host::affinity_cores(),
+          .physical_cores = host::affinity_physical_cores(),
+          .quota = host::cpu_quota(),
+          .threads = at::get_num_threads(),
+          .threads_reason = choice.reason,
+          .vector_units = at::get_cpu_capability(),
+          .memory = host::memory_capacity(),
+          .memory_available = host::memory_available(),
+          .memory_resident = host::process_memory().resident,
+          .flops = peak.per_second,
+          .flops_source = peak.source,
+          .health = cpu->health_check().value_or("good")};
+}
+
+std::vector<PlaceFacts> collect_disk() {
+  namespace fs = std::filesystem;
+  std::vector<PlaceFacts> places;
+  const auto add = [&](const char* what, const fs::path& path) {
+    std::error_code absent;
+    const fs::space_info space = fs::space(path, absent);
+    if (absent) return;
+    places.push_back(
+        {what, path.string(), static_cast<int64_t>(space.available), static_cast<int64_t>(space.capacity)});
+  };
+  std::error_code ignored;
+  add("current folder", fs::current_path(ignored));
+  add("temporary", fs::temp_directory_path(ignored));
+  add("shared memory", "/dev/shm");
+  return places;
+}
+
+}  // namespace
+
+DoctorFacts collect_doctor_facts() {
+  DoctorFacts facts;
+  facts.versions = collect_versions();
+  facts.environment = collect_environment();  // before the modules: loading one sets defaults for its libraries
+  for (const auto& module : device::probe_modules(/*load=*/true)) facts.devices.push_back(collect_device(module));
+  facts.cpu = collect_cpu();
+  facts.disk = collect_disk();
+  return facts;
+}
+
+}  // namespace titan::cli

@@ -1,0 +1,135 @@
+// The two forms of `titan doctor`'s facts: a screen for people and one JSON object for programs.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "cli/doctor_facts.h"
+
+namespace titan::cli {
+namespace {
+
+using DoctorJson = nlohmann::ordered_json;
+
+// Sections of "  name   value" lines.
+class Screen {
+ public:
+  void section(std::string_view name) {
+    if (!text_.empty()) text_ += '\n';
+    text_ += fmt::format("{}\n", name);
+  }
+  void row(std::string_view name, std::string_view value) { text_ += fmt::format("  {:<14} {}\n", name, value); }
+  void line(std::string_view text) { text_ += fmt::format("  {}\n", text); }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void print_cpu(Screen& screen, const CpuFacts& cpu) {
+  screen.section("cpu");
+  screen.row("name", cpu.name);
+  screen.row("cores", fmt::format("{} usable ({} physical), quota {}", cpu.cores, cpu.physical_cores,
+                                  cpu.quota ? fmt::format("{:.1f}", *cpu.quota) : "none"));
+  screen.row("threads", fmt::format("{} ({})", cpu.threads, cpu.threads_reason));
+  screen.row("vector units", cpu.vector_units);
+  screen.row("memory", fmt::format("{}, {} available", text::bytes(cpu.memory), text::bytes(cpu.memory_available)));
+  screen.row("speed", fmt::format("{:.0f} GFLOP/s float32 ({})", cpu.flops / 1e9, cpu.flops_source));
+  screen.row("health", cpu.health);
+}
+
+void print_device(Screen& screen, const DeviceFacts& facts) {
+  screen.section(facts.module.name);
+  if (!facts.module.built) {
+    screen.row("module", "not part of this build");
+    return;
+  }
+  screen.row("module", fmt::format("built ({})", facts.module.path));
+  if (!facts.module.usable) {
+    screen.row("device", fmt::format("none can be used: {}", facts.module.detail));
+    return;
+  }
+  screen.row("device", fmt::format("{} of {}: {}", facts.device, facts.count, facts.module.detail));
+  screen.row("memory", fmt::format("{}, {} free", text::bytes(facts.memory), text::bytes(facts.memory_free)));
+  screen.row("speed", fmt::format("{:.0f} TFLOP/s bfloat16 ({})", facts.flops / 1e12, facts.flops_source));
+  screen.row("health", facts.health);
+}
+
+void print_environment(Screen& screen, const std::vector<EnvironmentFact>& environment) {
+  screen.section("environment");
+  size_t widest = 0;
+  for (const auto& fact : environment) widest = std::max(widest, fact.name.size());
+  for (const auto& fact : environment) {
+    screen.line(fmt::format("{:<{}} {:<12} {}", fact.name, widest, fact.value.value_or("(unset)"), fact.meaning));
+  }
+}
+
+DoctorJson json_of(const CpuFacts& cpu) {
+  return {{"name", cpu.name},
+          {"cores", cpu.cores},
+          {"physical_cores", cpu.physical_cores},
+          {"quota_cores", cpu.quota ? DoctorJson(*cpu.quota) : DoctorJson()},
+          {"threads", cpu.threads},
+          {"threads_reason", cpu.threads_reason},
+          {"vector_units", cpu.vector_units},
+          {"memory_bytes", cpu.memory},
+          {"memory_available_bytes", cpu.memory_available},
+          {"memory_resident_bytes", cpu.memory_resident},
+          {"float32_flops", cpu.flops},
+          {"flops_source", cpu.flops_source},
+          {"health", cpu.health}};
+}
+
+DoctorJson json_of(const DeviceFacts& facts) {
+  DoctorJson json = {{"name", facts.module.name}, {"built", facts.module.built}, {"usable", facts.module.usable}};
+  if (facts.module.built) json["module"] = facts.module.path;
+  if (!facts.module.usable) {
+    json["reason"] = facts.module.built ? facts.module.detail : "not part of this build";
+    return json;
+  }
+  json["device"] = facts.device;
+  json["device_name"] = facts.module.detail;
+  json["count"] = facts.count;
+  json["memory_bytes"] = facts.memory;
+  json["memory_free_bytes"] = facts.memory_free;
+  json["bfloat16_flops"] = facts.flops;
+  json["flops_source"] = facts.flops_source;
+  json["health"] = facts.health;
+  return json;
+}
+
+}  // namespace
+
+std::string doctor_text(const DoctorFacts& facts) {
+  Screen screen;
+  screen.section("versions");
+  for (const auto& [name, value] : facts.versions) screen.row(name, value);
+  print_cpu(screen, facts.cpu);
+  for (const auto& device : facts.devices) print_device(screen, device);
+  screen.section("disk");
+  for (const auto& place : facts.disk) {
+    screen.row(place.what,
+               fmt::format("{} free of {} in {}", text::bytes(place.free), text::bytes(place.total), place.path));
+  }
+  print_environment(screen, facts.environment);
+  return screen.take();
+}
+
+std::string doctor_json(const DoctorFacts& facts) {
+  DoctorJson json;
+  for (const auto& [name, value] : facts.versions) json["versions"][name] = value;
+  json["cpu"] = json_of(facts.cpu);
+  json["devices"] = DoctorJson::array();
+  for (const auto& device : facts.devices) json["devices"].push_back(json_of(device));
+  json["disk"] = DoctorJson::array();
+  for (const auto& place : facts.disk) {
+    json["disk"].push_back(
+        {{"what", place.what}, {"path", place.path}, {"free_bytes", place.free}, {"total_bytes", place.total}});
+  }
+  for (const auto& fact : facts.environment) {
+    json["environment"][fact.name] = fact.value ? DoctorJson(*fact.value) : DoctorJson();
+  }
+  return json.dump(2, ' ', false, DoctorJson::error_handler_t::replace) + "\n";
+}
+
+}  // namespace titan::cli
