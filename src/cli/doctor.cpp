@@ -1,4 +1,5 @@
-// `titan doctor`: what this machine and this build can do, in one screen; the first thing to send with a question.
+// `titan doctor`: what this machine and this build can do, in one screen; the first thing to send
+// with a question.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -24,11 +25,14 @@ bool is_usable(const DoctorFacts& facts, const std::string& device) {
 }  // namespace
 
 int run_doctor(Arguments arguments) {
-  CLI::App app{"Shows what this build and this machine can do: versions, devices, threads, memory, disk, settings.",
-               "titan doctor"};
+  CLI::App app{
+      "Shows what this build and this machine can do: versions, devices, threads, memory, disk, "
+      "settings.",
+      "titan doctor"};
   std::string required;
   bool as_json = false;
-  app.add_option("--device", required, "exit with code 3 unless this device (cpu, cuda, npu) can be used")
+  app.add_option("--device", required,
+                 "exit with code 3 unless this device (cpu, cuda, npu) can be used")
       ->check(CLI::IsMember({"cpu", "cuda", "npu"}));
   app.add_flag("--json", as_json, "print one JSON object instead");
   try {
@@ -44,7 +48,8 @@ int run_doctor(Arguments arguments) {
   const std::string text = as_json ? doctor_json(facts) : doctor_text(facts);
   std::fputs(text.c_str(), stdout);
   if (is_usable(facts, required)) return 0;
-  throw EnvironmentError("[doctor] device '{}' cannot be used here — the lines above say why", required);
+  throw EnvironmentError("[doctor] device '{}' cannot be used here — the lines above say why",
+                         required);
 }
 
 }  // namespace titan::cli

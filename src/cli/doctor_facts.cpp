@@ -35,7 +35,8 @@ std::vector<std::pair<std::string, std::string>> collect_versions() {
   uname(&kernel);
   return {{"titan", TITAN_VERSION},
           {"torch", TITAN_TORCH_VERSION},
-          {"compiler", fmt::format("{} {}, C++{}", TITAN_COMPILER_ID, TITAN_COMPILER_VERSION, __cplusplus / 100 % 100)},
+          {"compiler", fmt::format("{} {}, C++{}", TITAN_COMPILER_ID, TITAN_COMPILER_VERSION,
+                                   __cplusplus / 100 % 100)},
           {"system", system_name()},
           {"kernel", fmt::format("{} {} {}", kernel.sysname, kernel.release, kernel.machine)},
           {"glibc", gnu_get_libc_version()}};
@@ -43,7 +44,8 @@ std::vector<std::pair<std::string, std::string>> collect_versions() {
 
 std::vector<EnvironmentFact> collect_environment() {
   std::vector<EnvironmentFact> facts;
-  for (const auto& variable : env::known()) facts.push_back({variable.name, variable.meaning, env::get(variable.name)});
+  for (const auto& variable : env::known())
+    facts.push_back({variable.name, variable.meaning, env::get(variable.name)});
   return facts;
 }
 
@@ -93,8 +95,8 @@ std::vector<PlaceFacts> collect_disk() {
     std::error_code absent;
     const fs::space_info space = fs::space(path, absent);
     if (absent) return;
-    places.push_back(
-        {what, path.string(), static_cast<int64_t>(space.available), static_cast<int64_t>(space.capacity)});
+    places.push_back({what, path.string(), static_cast<int64_t>(space.available),
+                      static_cast<int64_t>(space.capacity)});
   };
   std::error_code ignored;
   add("current folder", fs::current_path(ignored));
@@ -108,8 +110,10 @@ std::vector<PlaceFacts> collect_disk() {
 DoctorFacts collect_doctor_facts() {
   DoctorFacts facts;
   facts.versions = collect_versions();
-  facts.environment = collect_environment();  // before the modules: loading one sets defaults for its libraries
-  for (const auto& module : device::probe_modules(/*load=*/true)) facts.devices.push_back(collect_device(module));
+  facts.environment =
+      collect_environment();  // before the modules: loading one sets defaults for its libraries
+  for (const auto& module : device::probe_modules(/*load=*/true))
+    facts.devices.push_back(collect_device(module));
   facts.cpu = collect_cpu();
   facts.disk = collect_disk();
   return facts;

@@ -1,5 +1,6 @@
-// What `titan doctor` finds out, apart from how it is shown. Collecting opens every device that can be used, so it is
-// done once per process and before anything else touches a device (device/registry.h says why).
+// What `titan doctor` finds out, apart from how it is shown. Collecting opens every device that can
+// be used, so it is done once per process and before anything else touches a device
+// (device/registry.h says why).
 #pragma once
 
 #include <cstdint>
@@ -20,35 +21,36 @@ struct EnvironmentFact {
 
 struct CpuFacts {
   std::string name;
-  int64_t cores = 0;           // this process may run on
-  int64_t physical_cores = 0;  // of those, without hardware threads
-  std::optional<double> quota; // of the container, in cores
-  int64_t threads = 0;         // in force
+  int64_t cores = 0;            // this process may run on
+  int64_t physical_cores = 0;   // of those, without hardware threads
+  std::optional<double> quota;  // of the container, in cores
+  int64_t threads = 0;          // in force
   std::string threads_reason;
-  std::string vector_units;    // what libtorch uses: AVX512, AVX2, …
-  int64_t memory = 0;          // bytes this process may use
+  std::string vector_units;  // what libtorch uses: AVX512, AVX2, …
+  int64_t memory = 0;        // bytes this process may use
   int64_t memory_available = 0;
-  int64_t memory_resident = 0; // of this process
-  double flops = 0;            // float32 per second
+  int64_t memory_resident = 0;  // of this process
+  double flops = 0;             // float32 per second
   std::string flops_source;
-  std::string health;          // "good" or what is wrong
+  std::string health;  // "good" or what is wrong
 };
 
 // A kind of device that comes as a module.
 struct DeviceFacts {
   device::ModuleInfo module;
-  bool healthy = false;        // it was opened and computed what it should; the rest is set then or when it was opened
-  std::string device;          // "cuda:0"
+  bool healthy = false;  // it was opened and computed what it should; the rest is set then or when
+                         // it was opened
+  std::string device;    // "cuda:0"
   int64_t count = 0;
   int64_t memory = 0;
   int64_t memory_free = 0;
-  double flops = 0;            // bfloat16 per second
+  double flops = 0;  // bfloat16 per second
   std::string flops_source;
   std::string health;
 };
 
 struct PlaceFacts {
-  std::string what;            // "current folder", "temporary files"
+  std::string what;  // "current folder", "temporary files"
   std::string path;
   int64_t free = 0;
   int64_t total = 0;

@@ -18,7 +18,9 @@ class Screen {
     if (!text_.empty()) text_ += '\n';
     text_ += fmt::format("{}\n", name);
   }
-  void row(std::string_view name, std::string_view value) { text_ += fmt::format("  {:<14} {}\n", name, value); }
+  void row(std::string_view name, std::string_view value) {
+    text_ += fmt::format("  {:<14} {}\n", name, value);
+  }
   void line(std::string_view text) { text_ += fmt::format("  {}\n", text); }
   std::string take() { return std::move(text_); }
 
@@ -29,12 +31,15 @@ class Screen {
 void print_cpu(Screen& screen, const CpuFacts& cpu) {
   screen.section("cpu");
   screen.row("name", cpu.name);
-  screen.row("cores", fmt::format("{} usable ({} physical), quota {}", cpu.cores, cpu.physical_cores,
-                                  cpu.quota ? fmt::format("{:.1f}", *cpu.quota) : "none"));
+  screen.row("cores",
+             fmt::format("{} usable ({} physical), quota {}", cpu.cores, cpu.physical_cores,
+                         cpu.quota ? fmt::format("{:.1f}", *cpu.quota) : "none"));
   screen.row("threads", fmt::format("{} ({})", cpu.threads, cpu.threads_reason));
   screen.row("vector units", cpu.vector_units);
-  screen.row("memory", fmt::format("{}, {} available", text::bytes(cpu.memory), text::bytes(cpu.memory_available)));
-  screen.row("speed", fmt::format("{:.0f} GFLOP/s float32 ({})", cpu.flops / 1e9, cpu.flops_source));
+  screen.row("memory", fmt::format("{}, {} available", text::bytes(cpu.memory),
+                                   text::bytes(cpu.memory_available)));
+  screen.row("speed",
+             fmt::format("{:.0f} GFLOP/s float32 ({})", cpu.flops / 1e9, cpu.flops_source));
   screen.row("health", cpu.health);
 }
 
@@ -50,8 +55,10 @@ void print_device(Screen& screen, const DeviceFacts& facts) {
     return;
   }
   screen.row("device", fmt::format("{} of {}: {}", facts.device, facts.count, facts.module.detail));
-  screen.row("memory", fmt::format("{}, {} free", text::bytes(facts.memory), text::bytes(facts.memory_free)));
-  screen.row("speed", fmt::format("{:.0f} TFLOP/s bfloat16 ({})", facts.flops / 1e12, facts.flops_source));
+  screen.row("memory",
+             fmt::format("{}, {} free", text::bytes(facts.memory), text::bytes(facts.memory_free)));
+  screen.row("speed",
+             fmt::format("{:.0f} TFLOP/s bfloat16 ({})", facts.flops / 1e12, facts.flops_source));
   screen.row("health", facts.health);
 }
 
@@ -60,7 +67,8 @@ void print_environment(Screen& screen, const std::vector<EnvironmentFact>& envir
   size_t widest = 0;
   for (const auto& fact : environment) widest = std::max(widest, fact.name.size());
   for (const auto& fact : environment) {
-    screen.line(fmt::format("{:<{}} {:<12} {}", fact.name, widest, fact.value.value_or("(unset)"), fact.meaning));
+    screen.line(fmt::format("{:<{}} {:<12} {}", fact.name, widest, fact.value.value_or("(unset)"),
+                            fact.meaning));
   }
 }
 
@@ -81,7 +89,8 @@ DoctorJson json_of(const CpuFacts& cpu) {
 }
 
 DoctorJson json_of(const DeviceFacts& facts) {
-  DoctorJson json = {{"name", facts.module.name}, {"built", facts.module.built}, {"usable", facts.module.usable}};
+  DoctorJson json = {
+      {"name", facts.module.name}, {"built", facts.module.built}, {"usable", facts.module.usable}};
   if (facts.module.built) json["module"] = facts.module.path;
   if (!facts.module.usable) {
     json["reason"] = facts.module.built ? facts.module.detail : "not part of this build";
@@ -108,8 +117,8 @@ std::string doctor_text(const DoctorFacts& facts) {
   for (const auto& device : facts.devices) print_device(screen, device);
   screen.section("disk");
   for (const auto& place : facts.disk) {
-    screen.row(place.what,
-               fmt::format("{} free of {} in {}", text::bytes(place.free), text::bytes(place.total), place.path));
+    screen.row(place.what, fmt::format("{} free of {} in {}", text::bytes(place.free),
+                                       text::bytes(place.total), place.path));
   }
   print_environment(screen, facts.environment);
   return screen.take();
@@ -123,8 +132,10 @@ std::string doctor_json(const DoctorFacts& facts) {
   for (const auto& device : facts.devices) json["devices"].push_back(json_of(device));
   json["disk"] = DoctorJson::array();
   for (const auto& place : facts.disk) {
-    json["disk"].push_back(
-        {{"what", place.what}, {"path", place.path}, {"free_bytes", place.free}, {"total_bytes", place.total}});
+    json["disk"].push_back({{"what", place.what},
+                            {"path", place.path},
+                            {"free_bytes", place.free},
+                            {"total_bytes", place.total}});
   }
   for (const auto& fact : facts.environment) {
     json["environment"][fact.name] = fact.value ? DoctorJson(*fact.value) : DoctorJson();

@@ -38,7 +38,8 @@ uint32_t masked_crc32c(std::string_view bytes) {
 
 template <class T>
 void put_little_endian(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    out.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
 }
 
 void put_varint(std::string& out, uint64_t value) {
@@ -50,7 +51,9 @@ void put_varint(std::string& out, uint64_t value) {
 }
 
 // Wire types of protobuf: 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes.
-void put_key(std::string& out, uint32_t field, uint32_t wire_type) { put_varint(out, field << 3 | wire_type); }
+void put_key(std::string& out, uint32_t field, uint32_t wire_type) {
+  put_varint(out, field << 3 | wire_type);
+}
 
 void put_bytes(std::string& out, uint32_t field, std::string_view bytes) {
   put_key(out, field, 2);
@@ -78,7 +81,8 @@ std::string host_name() {
 
 uint32_t crc32c(std::string_view bytes) {
   uint32_t crc = 0xFFFFFFFFu;
-  for (const char c : bytes) crc = kCrcTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF] ^ (crc >> 8);
+  for (const char c : bytes)
+    crc = kCrcTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF] ^ (crc >> 8);
   return ~crc;
 }
 
@@ -110,13 +114,16 @@ std::string scalar_event(double wall_time_s, int64_t step, const Scalars& scalar
 EventFile::EventFile(const std::filesystem::path& folder) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
-  if (failure) throw EnvironmentError("[metrics] cannot make folder {}: {}", folder.string(), failure.message());
+  if (failure)
+    throw EnvironmentError("[metrics] cannot make folder {}: {}", folder.string(),
+                           failure.message());
   const double now = unix_time();
-  const std::string name =
-      fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<int64_t>(now), host_name(), ::getpid());
+  const std::string name = fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<int64_t>(now),
+                                       host_name(), ::getpid());
   path_ = folder / name;
   file_.reset(std::fopen(path_.c_str(), "abe"));
-  if (!file_) throw EnvironmentError("[metrics] cannot write {}: {}", path_.string(), std::strerror(errno));
+  if (!file_)
+    throw EnvironmentError("[metrics] cannot write {}: {}", path_.string(), std::strerror(errno));
   std::string version;
   put_double(version, 1, now);
   put_bytes(version, 3, "brain.Event:2");
@@ -132,7 +139,8 @@ void EventFile::add(int64_t step, const Scalars& scalars) {
 }
 
 void EventFile::write(std::string_view record) {
-  if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size() || std::fflush(file_.get()) != 0) {
+  if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size() ||
+      std::fflush(file_.get()) != 0) {
     throw EnvironmentError("[metrics] cannot write {}: {}", path_.string(), std::strerror(errno));
   }
 }

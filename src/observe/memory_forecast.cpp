@@ -25,22 +25,26 @@ MemoryForecast forecast_memory(const MemoryPlan& plan) {
   forecast.gradients = plan.parameters * plan.parameter_bytes;
   forecast.optimizer = plan.parameters * plan.optimizer_values * plan.parameter_bytes;
 
-  // A recomputed block keeps its input only; while it is computed again, one block's values exist in full.
+  // A recomputed block keeps its input only; while it is computed again, one block's values exist
+  // in full.
   const int64_t recomputed = std::clamp<int64_t>(plan.recomputed_layers, 0, plan.num_layers);
   const int64_t whole_blocks = plan.num_layers - recomputed + (recomputed > 0 ? 1 : 0);
   const int64_t values = whole_blocks * kept_values_per_token(plan) + recomputed * plan.dim;
   // Embedding output, final norm and its output.
   forecast.activations = plan.tokens * (values + 3 * plan.dim) * plan.compute_bytes;
 
-  const int64_t chunk = plan.loss_chunk_tokens > 0 ? std::min(plan.loss_chunk_tokens, plan.tokens) : plan.tokens;
-  forecast.loss = chunk * plan.vocab_size * (4 + 4 + (plan.compute_bytes < 4 ? plan.compute_bytes : 0));
+  const int64_t chunk =
+      plan.loss_chunk_tokens > 0 ? std::min(plan.loss_chunk_tokens, plan.tokens) : plan.tokens;
+  forecast.loss =
+      chunk * plan.vocab_size * (4 + 4 + (plan.compute_bytes < 4 ? plan.compute_bytes : 0));
   return forecast;
 }
 
 std::string describe(const MemoryForecast& forecast, int64_t capacity) {
   std::string text = text::bytes(forecast.total());
   if (capacity > 0) {
-    const double share = 100.0 * static_cast<double>(forecast.total()) / static_cast<double>(capacity);
+    const double share =
+        100.0 * static_cast<double>(forecast.total()) / static_cast<double>(capacity);
     text += fmt::format(" of {} ({:.0f}%)", text::bytes(capacity), share);
   }
   return text + fmt::format(": parameters {}, gradients {}, optimizer {}, activations {}, loss {}",
@@ -52,13 +56,18 @@ std::string describe(const MemoryForecast& forecast, int64_t capacity) {
 std::optional<std::string> memory_warning(const MemoryForecast& forecast, int64_t capacity) {
   if (capacity <= 0 || forecast.total() <= capacity) return std::nullopt;
   const int64_t fixed = forecast.parameters + forecast.gradients + forecast.optimizer;
-  const std::string need =
-      fmt::format("memory: about {} are needed, {} are there", text::bytes(forecast.total()), text::bytes(capacity));
+  const std::string need = fmt::format("memory: about {} are needed, {} are there",
+                                       text::bytes(forecast.total()), text::bytes(capacity));
   if (fixed > capacity) {
-    return need + fmt::format("; parameters, gradients and optimizer states alone take {} — use a smaller model, "
-                              "training.dtype = \"bfloat16\" or more devices", text::bytes(fixed));
+    return need +
+           fmt::format(
+               "; parameters, gradients and optimizer states alone take {} — use a smaller model, "
+               "training.dtype = \"bfloat16\" or more devices",
+               text::bytes(fixed));
   }
-  return need + " — lower training.local_batch_size or training.seq_len, or set activation_checkpoint.mode = \"full\"";
+  return need +
+         " — lower training.local_batch_size or training.seq_len, or set "
+         "activation_checkpoint.mode = \"full\"";
 }
 
 }  // namespace titan::observe

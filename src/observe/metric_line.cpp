@@ -41,7 +41,8 @@ class FieldLine {
   std::string text_;
 };
 
-// Whole tokens per second, rounded half to even as Python's round() does (the default rounding mode of llrint).
+// Whole tokens per second, rounded half to even as Python's round() does (the default rounding mode
+// of llrint).
 std::string rounded(double tokens_per_second) {
   if (!std::isfinite(tokens_per_second)) return "nan";
   return text::with_commas(std::llrint(tokens_per_second));
@@ -69,7 +70,8 @@ std::string step_line(const StepMetrics& metrics, bool color) {
   line.add(kTurquoise, memory_field(metrics.memory_gib, metrics.memory_percent));
   line.add(kBlue, "tps: " + rounded(metrics.tokens_per_second));
   line.add(kCyan, "tflops: " + with_commas_and_cents(metrics.tflops));
-  line.add(kMagenta, std::isfinite(metrics.mfu) ? fmt::format("mfu: {:.2f}%", metrics.mfu) : "mfu: N/A");
+  line.add(kMagenta,
+           std::isfinite(metrics.mfu) ? fmt::format("mfu: {:.2f}%", metrics.mfu) : "mfu: N/A");
   return line.take();
 }
 
@@ -79,7 +81,8 @@ std::string validation_line(const ValidationMetrics& metrics, bool color) {
   line.add(kGreen, fmt::format("loss: {:>7.4f}", metrics.loss));
   line.add(kTurquoise, memory_field(metrics.memory_gib, metrics.memory_percent));
   line.add(kBlue, "tps: " + rounded(metrics.tokens_per_second));
-  if (metrics.bits_per_byte) line.add(kGreen, fmt::format("bits_per_byte: {:.4f}", *metrics.bits_per_byte));
+  if (metrics.bits_per_byte)
+    line.add(kGreen, fmt::format("bits_per_byte: {:.4f}", *metrics.bits_per_byte));
   return line.take();
 }
 

@@ -19,7 +19,9 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-OrderedJson number_or_null(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr); }
+OrderedJson number_or_null(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
 
 double number_of(const OrderedJson& row, const char* key) {
   const auto found = row.find(key);
@@ -28,7 +30,8 @@ double number_of(const OrderedJson& row, const char* key) {
 
 std::optional<double> optional_number(const OrderedJson& row, const char* key) {
   const auto found = row.find(key);
-  return found != row.end() && found->is_number() ? std::optional<double>(found->get<double>()) : std::nullopt;
+  return found != row.end() && found->is_number() ? std::optional<double>(found->get<double>())
+                                                  : std::nullopt;
 }
 
 // nullopt for an incomplete line and for anything that is no metrics row.
@@ -82,7 +85,8 @@ void put_row(std::map<int64_t, StepMetrics>& rows, StepMetrics row) {
 std::string validation_members(const ValidationMetrics& validation) {
   OrderedJson members;
   members["val_loss"] = number_or_null(validation.loss);
-  if (validation.bits_per_byte) members["val_bits_per_byte"] = number_or_null(*validation.bits_per_byte);
+  if (validation.bits_per_byte)
+    members["val_bits_per_byte"] = number_or_null(*validation.bits_per_byte);
   const std::string object = members.dump();
   return object.substr(1, object.size() - 2);
 }
@@ -98,7 +102,8 @@ fs::path first_free_name(const fs::path& folder) {
 std::vector<std::string_view> whole_lines(std::string_view content, bool* has_partial) {
   std::vector<std::string_view> lines;
   size_t begin = 0;
-  for (size_t end = content.find('\n'); end != std::string_view::npos; end = content.find('\n', begin)) {
+  for (size_t end = content.find('\n'); end != std::string_view::npos;
+       end = content.find('\n', begin)) {
     lines.push_back(content.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -147,13 +152,18 @@ MetricsHistory read_metrics(const fs::path& file) {
   return history;
 }
 
-MetricsFile::MetricsFile(const fs::path& folder, int64_t resumed_step) : path_(folder / kMetricsFileName) {
+MetricsFile::MetricsFile(const fs::path& folder, int64_t resumed_step)
+    : path_(folder / kMetricsFileName) {
   std::error_code failure;
   fs::create_directories(folder, failure);
-  if (failure) throw EnvironmentError("[metrics] cannot make folder {}: {}", folder.string(), failure.message());
+  if (failure)
+    throw EnvironmentError("[metrics] cannot make folder {}: {}", folder.string(),
+                           failure.message());
   if (fs::exists(path_) && resumed_step <= 0) {
     fs::rename(path_, first_free_name(folder), failure);
-    if (failure) throw EnvironmentError("[metrics] cannot set aside {}: {}", path_.string(), failure.message());
+    if (failure)
+      throw EnvironmentError("[metrics] cannot set aside {}: {}", path_.string(),
+                             failure.message());
   } else if (fs::exists(path_)) {
     const std::string content = files::read(path_);
     std::string kept;
@@ -172,7 +182,8 @@ MetricsFile::MetricsFile(const fs::path& folder, int64_t resumed_step) : path_(f
     end_ = static_cast<int64_t>(kept.size());
   }
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw EnvironmentError("[metrics] cannot write {}: {}", path_.string(), std::strerror(errno));
+  if (fd_ < 0)
+    throw EnvironmentError("[metrics] cannot write {}: {}", path_.string(), std::strerror(errno));
 }
 
 MetricsFile::~MetricsFile() {
@@ -187,7 +198,8 @@ void MetricsFile::append(const StepMetrics& metrics) {
 void MetricsFile::add_validation(const ValidationMetrics& validation, double time_s) {
   const std::string members = validation_members(validation);
   if (last_step_ == validation.step) {
-    // Written over the "}\n" of the last row: a kill in between leaves that row whole or as an incomplete last line.
+    // Written over the "}\n" of the last row: a kill in between leaves that row whole or as an
+    // incomplete last line.
     write_at(end_ - 2, "," + members + "}\n");
     return;
   }
@@ -203,9 +215,11 @@ void MetricsFile::add_validation(const ValidationMetrics& validation, double tim
 void MetricsFile::write_at(int64_t offset, const std::string& text) {
   size_t done = 0;
   while (done < text.size()) {
-    const ssize_t put = ::pwrite(fd_, text.data() + done, text.size() - done, offset + static_cast<int64_t>(done));
+    const ssize_t put =
+        ::pwrite(fd_, text.data() + done, text.size() - done, offset + static_cast<int64_t>(done));
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) throw EnvironmentError("[metrics] cannot write {}: {}", path_.string(), std::strerror(errno));
+    if (put < 0)
+      throw EnvironmentError("[metrics] cannot write {}: {}", path_.string(), std::strerror(errno));
     done += static_cast<size_t>(put);
   }
   end_ = offset + static_cast<int64_t>(text.size());

@@ -39,7 +39,8 @@ Scalars validation_scalars(const ValidationMetrics& m) {
 }
 
 std::filesystem::path new_tensorboard_folder(const MetricsOptions& options) {
-  std::filesystem::path folder = options.run_folder / options.tensorboard_folder / timestamp_for_folder();
+  std::filesystem::path folder =
+      options.run_folder / options.tensorboard_folder / timestamp_for_folder();
   if (options.save_for_all_ranks) folder /= fmt::format("rank_{}", options.rank);
   return folder;
 }
@@ -52,8 +53,8 @@ MetricsLogger::MetricsLogger(const MetricsOptions& options)
   if (options_.writer && options_.enable_jsonl) {
     file_ = std::make_unique<MetricsFile>(options_.run_folder, options_.resumed_step);
     if (file_->dropped_rows() > 0) {
-      log::info("metrics.jsonl: dropped {} rows after step {}, which are run again", file_->dropped_rows(),
-                options_.resumed_step);
+      log::info("metrics.jsonl: dropped {} rows after step {}, which are run again",
+                file_->dropped_rows(), options_.resumed_step);
     }
   }
   if (options_.enable_tensorboard && (options_.writer || options_.save_for_all_ranks)) {

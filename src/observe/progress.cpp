@@ -31,7 +31,8 @@ std::optional<double> TimeLeft::seconds() const {
   return step_s_ * static_cast<double>(std::max<int64_t>(0, total_steps_ - step_));
 }
 
-std::string progress_text(int64_t step, int64_t total_steps, std::optional<double> eta_s, double elapsed_s) {
+std::string progress_text(int64_t step, int64_t total_steps, std::optional<double> eta_s,
+                          double elapsed_s) {
   std::string text = "step " + text::with_commas(step);
   if (total_steps > 0) {
     const double percent = 100.0 * static_cast<double>(step) / static_cast<double>(total_steps);
@@ -48,7 +49,8 @@ void Progress::step_done(int64_t step) {
   if (now < next_s_) return;
   const std::string text = progress_text(step, options_.total_steps, time_left_.seconds(), now);
   if (options_.on_terminal) {
-    // The cursor goes back to the line's beginning, so that a log line of any other code overwrites the status.
+    // The cursor goes back to the line's beginning, so that a log line of any other code overwrites
+    // the status.
     std::fprintf(stdout, "\033[2K%s\r", text.c_str());
     std::fflush(stdout);
     drawn_ = true;

@@ -63,10 +63,14 @@ std::string words_json(const ReportText& words) {
 const char* status_word(const ReportInput& input, const ReportText& words) {
   if (!input.record) return words.unknown_status;
   switch (input.record->status) {
-    case RunStatus::kRunning: return words.running;
-    case RunStatus::kFinished: return words.finished;
-    case RunStatus::kInterrupted: return words.interrupted;
-    case RunStatus::kFailed: return words.failed;
+    case RunStatus::kRunning:
+      return words.running;
+    case RunStatus::kFinished:
+      return words.finished;
+    case RunStatus::kInterrupted:
+      return words.interrupted;
+    case RunStatus::kFailed:
+      return words.failed;
   }
   return words.unknown_status;
 }
@@ -75,21 +79,25 @@ const char* status_word(const ReportInput& input, const ReportText& words) {
 
 ReportInput read_run(const fs::path& run_folder) {
   if (!fs::is_directory(run_folder)) {
-    throw Error("[report] {} is no folder — give the run folder that training wrote (job.dump_folder)",
-                run_folder.string());
+    throw Error(
+        "[report] {} is no folder — give the run folder that training wrote (job.dump_folder)",
+        run_folder.string());
   }
   const fs::path metrics = run_folder / kMetricsFileName;
   if (!fs::exists(metrics)) {
-    throw Error("[report] {} has no {} — give the run folder that training wrote (job.dump_folder), with "
-                "metrics.enable_jsonl on",
-                run_folder.string(), kMetricsFileName);
+    throw Error(
+        "[report] {} has no {} — give the run folder that training wrote (job.dump_folder), with "
+        "metrics.enable_jsonl on",
+        run_folder.string(), kMetricsFileName);
   }
   ReportInput input;
   input.folder = fs::absolute(run_folder).lexically_normal().string();
   input.history = read_metrics(metrics);
   if (input.history.rows.empty()) {
-    throw Error("[report] {} holds no logged step ({} lines could not be read) — train at least one step first",
-                metrics.string(), input.history.skipped_lines);
+    throw Error(
+        "[report] {} holds no logged step ({} lines could not be read) — train at least one step "
+        "first",
+        metrics.string(), input.history.skipped_lines);
   }
   input.record = read_run_record(run_folder);
   const fs::path generated = run_folder / kGeneratedTextName;
@@ -99,8 +107,10 @@ ReportInput read_run(const fs::path& run_folder) {
 
 std::string report_html(const ReportInput& input, Language language) {
   if (assets::kChartJs.empty()) {
-    throw EnvironmentError("[report] this titan was built without Chart.js — install libjs-chart.js, or configure with "
-                           "-DTITAN_CHART_JS=<chart.min.js>, and build again");
+    throw EnvironmentError(
+        "[report] this titan was built without Chart.js — install libjs-chart.js, or configure "
+        "with "
+        "-DTITAN_CHART_JS=<chart.min.js>, and build again");
   }
   const ReportText& words = report_text(language);
   const RunTotals totals = run_totals(input);
@@ -108,40 +118,41 @@ std::string report_html(const ReportInput& input, Language language) {
   const std::string heading = input.record && !input.record->model.empty()
                                   ? input.record->model
                                   : fs::path(input.folder).filename().string();
-  std::string footer = fmt::format(fmt::runtime(words.made_by), input.titan_version, chart_js_version());
+  std::string footer =
+      fmt::format(fmt::runtime(words.made_by), input.titan_version, chart_js_version());
   if (rows.size() < input.history.rows.size()) {
-    footer += " " + fmt::format(fmt::runtime(words.thinned), text::with_commas(static_cast<int64_t>(rows.size())),
+    footer += " " + fmt::format(fmt::runtime(words.thinned),
+                                text::with_commas(static_cast<int64_t>(rows.size())),
                                 text::with_commas(static_cast<int64_t>(input.history.rows.size())));
   }
   return fill_template(
-      assets::kPage,
-      {{"language", words.html_language},
-       {"page_title", escape_html(heading + " – " + words.title)},
-       {"style", std::string(assets::kStyle)},
-       {"title", words.title},
-       {"heading", escape_html(heading)},
-       {"subtitle", subtitle_html(input)},
-       {"status_class", input.record ? to_string(input.record->status) : "unknown"},
-       {"status", status_word(input, words)},
-       {"notes", notes_html(input, totals, words)},
-       {"tiles", tiles_html(input, totals, words)},
-       {"curves", words.curves},
-       {"axis", words.axis},
-       {"by_step", words.by_step},
-       {"by_tokens", words.by_tokens},
-       {"by_time", words.by_time},
-       {"log_scale", words.log_scale},
-       {"smooth", words.smooth},
-       {"needs_script", words.needs_script},
-       {"sample", sample_html(input, words)},
-       {"summary", words.summary},
-       {"rows", summary_html(input, totals, words)},
-       {"config", config_html(input, words)},
-       {"footer", "<p>" + escape_html(footer) + "</p>"},
-       {"words", words_json(words)},
-       {"run", escape_json(curves_json(rows))},
-       {"chart_js", std::string(assets::kChartJs)},
-       {"script", std::string(assets::kScript)}});
+      assets::kPage, {{"language", words.html_language},
+                      {"page_title", escape_html(heading + " – " + words.title)},
+                      {"style", std::string(assets::kStyle)},
+                      {"title", words.title},
+                      {"heading", escape_html(heading)},
+                      {"subtitle", subtitle_html(input)},
+                      {"status_class", input.record ? to_string(input.record->status) : "unknown"},
+                      {"status", status_word(input, words)},
+                      {"notes", notes_html(input, totals, words)},
+                      {"tiles", tiles_html(input, totals, words)},
+                      {"curves", words.curves},
+                      {"axis", words.axis},
+                      {"by_step", words.by_step},
+                      {"by_tokens", words.by_tokens},
+                      {"by_time", words.by_time},
+                      {"log_scale", words.log_scale},
+                      {"smooth", words.smooth},
+                      {"needs_script", words.needs_script},
+                      {"sample", sample_html(input, words)},
+                      {"summary", words.summary},
+                      {"rows", summary_html(input, totals, words)},
+                      {"config", config_html(input, words)},
+                      {"footer", "<p>" + escape_html(footer) + "</p>"},
+                      {"words", words_json(words)},
+                      {"run", escape_json(curves_json(rows))},
+                      {"chart_js", std::string(assets::kChartJs)},
+                      {"script", std::string(assets::kScript)}});
 }
 
 }  // namespace titan::observe

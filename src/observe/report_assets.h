@@ -1,4 +1,5 @@
-// The files of src/observe/report/ and Chart.js as text, embedded at configure time (cmake/embed.cmake).
+// The files of src/observe/report/ and Chart.js as text, embedded at configure time
+// (cmake/embed.cmake).
 #pragma once
 
 #include <string_view>

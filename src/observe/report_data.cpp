@@ -11,9 +11,12 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-bool is_step(const StepMetrics& row) { return !(row.val_loss && std::isnan(row.loss) && std::isnan(row.lr)); }
+bool is_step(const StepMetrics& row) {
+  return !(row.val_loss && std::isnan(row.loss) && std::isnan(row.lr));
+}
 
-// Means over the steps a row stands for, without the first row, which pays for warming up, unless it is the only one.
+// Means over the steps a row stands for, without the first row, which pays for warming up, unless
+// it is the only one.
 struct Means {
   double tokens_per_second = kUnknown;
   double mfu = kUnknown;
@@ -67,7 +70,9 @@ void take_from_rows(RunTotals& totals, const std::vector<StepMetrics>& rows) {
   totals.data_wait_percent = means.data_wait_percent;
 }
 
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null"; }
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
+}
 
 // Collects named columns of one object.
 class Columns {
@@ -97,7 +102,8 @@ std::vector<StepMetrics> with_tokens(std::vector<StepMetrics> rows) {
     }
   }
   for (auto& row : rows) {
-    if (row.tokens_seen == 0) row.tokens_seen = std::llround(per_step * static_cast<double>(row.step));
+    if (row.tokens_seen == 0)
+      row.tokens_seen = std::llround(per_step * static_cast<double>(row.step));
   }
   return rows;
 }
@@ -114,7 +120,8 @@ RunTotals run_totals(const ReportInput& input) {
     totals.average_tokens_per_second = record.average_tokens_per_second;
   }
   if (record.training_s > 0) totals.duration_s = record.training_s;
-  if (record.peak_memory > 0) totals.peak_memory_gib = static_cast<double>(record.peak_memory) / kGiB;
+  if (record.peak_memory > 0)
+    totals.peak_memory_gib = static_cast<double>(record.peak_memory) / kGiB;
   if (record.last_step > 0) totals.steps = record.last_step;
   if (record.tokens_seen > 0) totals.tokens_seen = record.tokens_seen;
   if (record.val_loss) {
@@ -152,7 +159,8 @@ std::string curves_json(const std::vector<StepMetrics>& all_rows) {
   const std::vector<StepMetrics> rows = with_tokens(all_rows);
   std::vector<StepMetrics> steps, validations;
   std::ranges::copy_if(rows, std::back_inserter(steps), is_step);
-  std::ranges::copy_if(rows, std::back_inserter(validations), [](const auto& row) { return row.val_loss.has_value(); });
+  std::ranges::copy_if(rows, std::back_inserter(validations),
+                       [](const auto& row) { return row.val_loss.has_value(); });
 
   const auto add_axes = [](Columns& columns, const std::vector<StepMetrics>& of) {
     columns.add("step", of, [](const auto& row) { return static_cast<double>(row.step); });
@@ -172,7 +180,8 @@ std::string curves_json(const std::vector<StepMetrics>& all_rows) {
   Columns validation;
   add_axes(validation, validations);
   validation.add("loss", validations, [](const auto& row) { return *row.val_loss; });
-  validation.add("bits_per_byte", validations, [](const auto& row) { return row.val_bits_per_byte.value_or(kUnknown); });
+  validation.add("bits_per_byte", validations,
+                 [](const auto& row) { return row.val_bits_per_byte.value_or(kUnknown); });
   return fmt::format("{{\"train\":{},\n\"validation\":{}}}", train.object(), validation.object());
 }
 

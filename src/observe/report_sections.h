@@ -1,5 +1,5 @@
-// The parts of the report that need no script: tiles, notes, sample text, summary table, config. Each returns HTML with
-// everything from outside escaped; empty when there is nothing to show.
+// The parts of the report that need no script: tiles, notes, sample text, summary table, config.
+// Each returns HTML with everything from outside escaped; empty when there is nothing to show.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ std::string subtitle_html(const ReportInput& input);
 std::string notes_html(const ReportInput& input, const RunTotals& totals, const ReportText& words);
 std::string tiles_html(const ReportInput& input, const RunTotals& totals, const ReportText& words);
 std::string sample_html(const ReportInput& input, const ReportText& words);
-std::string summary_html(const ReportInput& input, const RunTotals& totals, const ReportText& words);
+std::string summary_html(const ReportInput& input, const RunTotals& totals,
+                         const ReportText& words);
 std::string config_html(const ReportInput& input, const ReportText& words);
 
 }  // namespace titan::observe

@@ -87,8 +87,9 @@ constexpr ReportText kEnglishText = {
     .skipped_lines = "{} lines of metrics.jsonl could not be read and are left out.",
     .thinned = "{} of {} logged steps are drawn; extremes of the loss and validations are kept.",
     .needs_script = "The curves need JavaScript; the summary below does not.",
-    .made_by = "Made by titan {} from the run folder alone; curves by Chart.js {} (MIT licence). "
-               "The page loads nothing from the network.",
+    .made_by =
+        "Made by titan {} from the run folder alone; curves by Chart.js {} (MIT licence). "
+        "The page loads nothing from the network.",
 };
 
 constexpr ReportText kChineseText = {
@@ -175,7 +176,8 @@ constexpr ReportText kChineseText = {
     .skipped_lines = "metrics.jsonl 中有 {} 行无法读取，已略去。",
     .thinned = "共记录 {1} 步，图中绘出 {0} 步；损失的极值与验证点均予保留。",
     .needs_script = "曲线需要 JavaScript 才能显示；下方概要不需要。",
-    .made_by = "由 titan {} 仅根据运行目录生成；曲线由 Chart.js {}（MIT 许可证）绘制。本页不访问网络。",
+    .made_by =
+        "由 titan {} 仅根据运行目录生成；曲线由 Chart.js {}（MIT 许可证）绘制。本页不访问网络。",
 };
 
 }  // namespace

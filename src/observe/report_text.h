@@ -1,4 +1,5 @@
-// The words of the report in each language it speaks. A member more here needs a line in each language's table.
+// The words of the report in each language it speaks. A member more here needs a line in each
+// language's table.
 #pragma once
 
 #include "observe/report.h"
@@ -50,8 +51,8 @@ struct ReportText {
   const char* step_time;
   const char* step_time_unit;
   const char* no_values;
-  const char* steps_lower;      // after a number
-  const char* step_number;      // "step {}"
+  const char* steps_lower;  // after a number
+  const char* step_number;  // "step {}"
   const char* tokens;
   const char* hours;
   const char* minutes;
@@ -59,7 +60,7 @@ struct ReportText {
   // summary table and tiles
   const char* val_loss;
   const char* train_loss;
-  const char* at_start;         // "{} at the start"
+  const char* at_start;  // "{} at the start"
   const char* average_rate;
   const char* duration;
   const char* parameters;
@@ -74,12 +75,12 @@ struct ReportText {
   const char* dataset;
   const char* steps;
   const char* batch;
-  const char* batch_value;      // "{} sequences of {} tokens"
+  const char* batch_value;  // "{} sequences of {} tokens"
   const char* tokens_seen;
   const char* average_mfu;
   const char* peak_memory;
   const char* waiting;
-  const char* waiting_value;    // "{:.1f}% of the time"
+  const char* waiting_value;  // "{:.1f}% of the time"
   const char* sessions;
   const char* started;
   const char* ended;
@@ -91,11 +92,11 @@ struct ReportText {
   const char* tensorboard;
   const char* error;
   // notes
-  const char* bad_loss;         // "… {} …": first step
-  const char* skipped_lines;    // "… {} …"
-  const char* thinned;          // "… {} … {} …": drawn, all
+  const char* bad_loss;       // "… {} …": first step
+  const char* skipped_lines;  // "… {} …"
+  const char* thinned;        // "… {} … {} …": drawn, all
   const char* needs_script;
-  const char* made_by;          // "… {} … {}": titan version, Chart.js version
+  const char* made_by;  // "… {} … {}": titan version, Chart.js version
 };
 
 const ReportText& report_text(Language language);

@@ -70,10 +70,14 @@ void visit_record(Record& r, Visit&& visit) {
 
 struct WriteMember {
   RecordJson& out;
-  void operator()(const char* key, double value) { out[key] = std::isfinite(value) ? RecordJson(value) : RecordJson(); }
+  void operator()(const char* key, double value) {
+    out[key] = std::isfinite(value) ? RecordJson(value) : RecordJson();
+  }
   void operator()(const char* key, int64_t value) { out[key] = value; }
   void operator()(const char* key, const std::string& value) { out[key] = value; }
-  void operator()(const char* key, const std::optional<double>& value) { (*this)(key, value.value_or(kUnknown)); }
+  void operator()(const char* key, const std::optional<double>& value) {
+    (*this)(key, value.value_or(kUnknown));
+  }
   void operator()(const char* key, const Facts& facts) {
     out[key] = RecordJson::object();
     for (const auto& [name, value] : facts) out[key][name] = value;
@@ -97,7 +101,8 @@ struct ReadMember {
   void operator()(const char* key, Facts& facts) {
     const RecordJson* found = find(key);
     if (!found) return;
-    for (const auto& [name, value] : found->items()) facts.emplace_back(name, value.get<std::string>());
+    for (const auto& [name, value] : found->items())
+      facts.emplace_back(name, value.get<std::string>());
   }
 };
 
@@ -115,12 +120,13 @@ std::optional<RunRecord> read_run_record(const fs::path& run_folder) {
   if (!fs::exists(file)) return std::nullopt;
   const RecordJson json = RecordJson::parse(files::read(file), nullptr, false);
   if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer()) {
-    throw Error("[report] {} is no run record: it must be a JSON object with a 'format'", file.string());
+    throw Error("[report] {} is no run record: it must be a JSON object with a 'format'",
+                file.string());
   }
   const auto format = json["format"].get<int64_t>();
   if (format > kRecordFormat) {
-    throw Error("[report] {} has format {}, this titan reads up to {} — use a newer titan", file.string(), format,
-                kRecordFormat);
+    throw Error("[report] {} has format {}, this titan reads up to {} — use a newer titan",
+                file.string(), format, kRecordFormat);
   }
   RunRecord record;
   try {
@@ -139,7 +145,9 @@ void write_run_record(const fs::path& run_folder, const RunRecord& record) {
   visit_record(record, WriteMember{json});
   std::error_code failure;
   fs::create_directories(run_folder, failure);
-  if (failure) throw EnvironmentError("[metrics] cannot make folder {}: {}", run_folder.string(), failure.message());
+  if (failure)
+    throw EnvironmentError("[metrics] cannot make folder {}: {}", run_folder.string(),
+                           failure.message());
   // Text of users may hold bytes that are no UTF-8; they are replaced rather than refused.
   files::write_atomically(run_folder / kRunRecordName,
                           json.dump(2, ' ', false, RecordJson::error_handler_t::replace) + "\n");

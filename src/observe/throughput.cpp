@@ -56,7 +56,8 @@ void Throughput::resume() {
 double Throughput::average_tokens_per_second() const {
   const double span = last_step_end_s_ - first_step_end_s_;
   if (steps_ < 2 || span <= 0) return kUnknown;
-  return static_cast<double>(steady_tokens_) / (span * static_cast<double>(options_.devices_per_replica));
+  return static_cast<double>(steady_tokens_) /
+         (span * static_cast<double>(options_.devices_per_replica));
 }
 
 }  // namespace titan::observe

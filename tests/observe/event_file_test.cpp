@@ -27,7 +27,8 @@ TEST(EventFile, RecordsCarryLengthAndMaskedSums) {
 
 TEST(EventFile, EncodesAScalarByTheMessageLayout) {
   // 1.0 as double is 3FF0…; step 300 as varint AC 02; value 2.0f is 40000000.
-  const std::string expected("\x09\0\0\0\0\0\0\xF0\x3F\x10\xAC\x02\x2A\x0A\x0A\x08\x0A\x01t\x15\0\0\0\x40", 24);
+  const std::string expected(
+      "\x09\0\0\0\0\0\0\xF0\x3F\x10\xAC\x02\x2A\x0A\x0A\x08\x0A\x01t\x15\0\0\0\x40", 24);
   EXPECT_EQ(scalar_event(1.0, 300, {{"t", 2.0}}), expected);
 }
 

@@ -7,7 +7,11 @@ namespace {
 
 // Llama 3 debugmodel: 2048 x 256 embedding, 6 layers of 16 heads of 16, and 6,163,712 parameters.
 TransformerSize debug_model() {
-  return {.parameters = 6163712, .embedding_parameters = 2048 * 256, .num_layers = 6, .num_heads = 16, .head_dim = 16,
+  return {.parameters = 6163712,
+          .embedding_parameters = 2048 * 256,
+          .num_layers = 6,
+          .num_heads = 16,
+          .head_dim = 16,
           .seq_len = 2048};
 }
 
@@ -27,8 +31,12 @@ TEST(Flops, CountTheOutputProjectionOfATiedModel) {
 
 TEST(Flops, StayExactForLargeModels) {
   // Llama 3 405B at 8192: 6 * (405,853,388,800 - 128,256 * 16,384) + 12 * 126 * 16,384 * 8,192.
-  const TransformerSize size = {.parameters = 405853388800, .embedding_parameters = 2101346304, .num_layers = 126,
-                                .num_heads = 128, .head_dim = 128, .seq_len = 8192};
+  const TransformerSize size = {.parameters = 405853388800,
+                                .embedding_parameters = 2101346304,
+                                .num_layers = 126,
+                                .num_heads = 128,
+                                .head_dim = 128,
+                                .seq_len = 8192};
   EXPECT_EQ(flops_per_token(size).total(), 6.0 * 403752042496.0 + 202937204736.0);
 }
 

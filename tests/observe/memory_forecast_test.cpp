@@ -7,8 +7,15 @@ namespace titan::observe {
 namespace {
 
 MemoryPlan small_plan() {
-  return {.parameters = 1000, .tokens = 10, .num_layers = 4, .dim = 8, .num_heads = 2, .num_kv_heads = 1, .head_dim = 4,
-          .hidden_dim = 16, .vocab_size = 100};
+  return {.parameters = 1000,
+          .tokens = 10,
+          .num_layers = 4,
+          .dim = 8,
+          .num_heads = 2,
+          .num_kv_heads = 1,
+          .head_dim = 4,
+          .hidden_dim = 16,
+          .vocab_size = 100};
 }
 
 TEST(MemoryForecast, CountsParametersGradientsAndStates) {
@@ -16,8 +23,8 @@ TEST(MemoryForecast, CountsParametersGradientsAndStates) {
   EXPECT_EQ(forecast.parameters, 4000);
   EXPECT_EQ(forecast.gradients, 4000);
   EXPECT_EQ(forecast.optimizer, 8000);
-  EXPECT_EQ(forecast.total(),
-            forecast.parameters + forecast.gradients + forecast.optimizer + forecast.activations + forecast.loss);
+  EXPECT_EQ(forecast.total(), forecast.parameters + forecast.gradients + forecast.optimizer +
+                                  forecast.activations + forecast.loss);
 }
 
 TEST(MemoryForecast, MixedPrecisionKeepsACopyAndHalvesActivations) {
@@ -57,16 +64,21 @@ TEST(MemoryForecast, ChunkedLossNeedsOneChunk) {
 }
 
 TEST(MemoryForecast, SaysItInOneLine) {
-  const MemoryForecast forecast = {.parameters = 1 << 20, .gradients = 1 << 20, .optimizer = 2 << 20,
-                                   .activations = 3 << 20, .loss = 1 << 20};
+  const MemoryForecast forecast = {.parameters = 1 << 20,
+                                   .gradients = 1 << 20,
+                                   .optimizer = 2 << 20,
+                                   .activations = 3 << 20,
+                                   .loss = 1 << 20};
   EXPECT_EQ(describe(forecast, 16 << 20),
-            "8.0 MiB of 16.0 MiB (50%): parameters 1.0 MiB, gradients 1.0 MiB, optimizer 2.0 MiB, activations 3.0 MiB, "
+            "8.0 MiB of 16.0 MiB (50%): parameters 1.0 MiB, gradients 1.0 MiB, optimizer 2.0 MiB, "
+            "activations 3.0 MiB, "
             "loss 1.0 MiB");
   EXPECT_THAT(describe(forecast, 0), testing::StartsWith("8.0 MiB: parameters"));
 }
 
 TEST(MemoryForecast, WarnsWithWhatWouldHelp) {
-  MemoryForecast forecast = {.parameters = 100, .gradients = 100, .optimizer = 200, .activations = 1000, .loss = 0};
+  MemoryForecast forecast = {
+      .parameters = 100, .gradients = 100, .optimizer = 200, .activations = 1000, .loss = 0};
   EXPECT_EQ(memory_warning(forecast, 1400), std::nullopt);
   EXPECT_EQ(memory_warning(forecast, 0), std::nullopt);
   EXPECT_THAT(*memory_warning(forecast, 1399), testing::HasSubstr("training.local_batch_size"));

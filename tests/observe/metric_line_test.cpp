@@ -33,7 +33,8 @@ TEST(MetricLine, WideValuesKeepTheirFields) {
   m.grad_norm = 98765.4321;
   m.memory_gib = 139.81;
   EXPECT_EQ(step_line(m, false),
-            "step: 120000  loss: 12345.67800  grad_norm: 98765.4321  memory: 139.81GiB(5.30%)  tps: 13,374  "
+            "step: 120000  loss: 12345.67800  grad_norm: 98765.4321  memory: 139.81GiB(5.30%)  "
+            "tps: 13,374  "
             "tflops: 1,234.57  mfu: 12.31%");
 }
 
@@ -41,9 +42,11 @@ TEST(MetricLine, ColoursAreTorchTitansAndGoAwayWithoutThem) {
   const std::string line = step_line(sample_step(), true);
   EXPECT_EQ(line,
             "\033[31mstep:  7  \033[32mloss:  4.32387  \033[38;2;180;60;0mgrad_norm:  1.4993  "
-            "\033[38;2;54;234;195mmemory:  1.21GiB(5.30%)  \033[34mtps: 13,374  \033[36mtflops: 1,234.57  "
+            "\033[38;2;54;234;195mmemory:  1.21GiB(5.30%)  \033[34mtps: 13,374  \033[36mtflops: "
+            "1,234.57  "
             "\033[35mmfu: 12.31%\033[39m");
-  EXPECT_EQ(std::regex_replace(line, std::regex("\033\\[[0-9;]*m"), ""), step_line(sample_step(), false));
+  EXPECT_EQ(std::regex_replace(line, std::regex("\033\\[[0-9;]*m"), ""),
+            step_line(sample_step(), false));
 }
 
 TEST(MetricLine, SaysWhatIsUnknown) {
@@ -62,10 +65,12 @@ TEST(MetricLine, ValidationIsTorchTitansLineAndBitsPerByteFollow) {
   v.tokens_per_second = 40119.6;
   v.memory_gib = 1.214;
   v.memory_percent = 5.304;
-  EXPECT_EQ(validation_line(v, false), "validate step: 10  loss:  3.5964  memory:  1.21GiB(5.30%)  tps: 40,120");
+  EXPECT_EQ(validation_line(v, false),
+            "validate step: 10  loss:  3.5964  memory:  1.21GiB(5.30%)  tps: 40,120");
   v.bits_per_byte = 2.10312;
   EXPECT_EQ(validation_line(v, false),
-            "validate step: 10  loss:  3.5964  memory:  1.21GiB(5.30%)  tps: 40,120  bits_per_byte: 2.1031");
+            "validate step: 10  loss:  3.5964  memory:  1.21GiB(5.30%)  tps: 40,120  "
+            "bits_per_byte: 2.1031");
 }
 
 TEST(MetricLine, GroupsThousandsAsPythonDoes) {

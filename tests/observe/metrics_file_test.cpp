@@ -42,8 +42,9 @@ TEST(MetricsFile, HoldsAnObjectPerLineWithThePromisedKeys) {
   const std::string content = files::read(folder.path() / "metrics.jsonl");
   ASSERT_EQ(content.find('\n'), content.size() - 1);
   const auto row = nlohmann::json::parse(content);
-  for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens_per_second", "mfu", "memory_gib", "data_wait_s",
-                          "time_s", "max_loss", "tflops", "memory_percent", "step_time_s", "tokens_seen"}) {
+  for (const char* key :
+       {"step", "loss", "grad_norm", "lr", "tokens_per_second", "mfu", "memory_gib", "data_wait_s",
+        "time_s", "max_loss", "tflops", "memory_percent", "step_time_s", "tokens_seen"}) {
     EXPECT_TRUE(row.contains(key)) << key;
   }
   EXPECT_EQ(row["loss"], 7.5);
@@ -95,9 +96,11 @@ TEST(MetricsFile, ResumeDropsTheStepsThatRunAgain) {
   const TempFolder folder;
   {
     MetricsFile file(folder.path(), 0);
-    for (int64_t step = 1; step <= 6; ++step) file.append(metrics_of(step, 10 - static_cast<double>(step)));
+    for (int64_t step = 1; step <= 6; ++step)
+      file.append(metrics_of(step, 10 - static_cast<double>(step)));
   }
-  std::ofstream(folder.path() / "metrics.jsonl", std::ios::app) << "{\"step\":7,\"lo";  // killed while writing
+  std::ofstream(folder.path() / "metrics.jsonl", std::ios::app)
+      << "{\"step\":7,\"lo";  // killed while writing
   {
     MetricsFile file(folder.path(), 4);
     EXPECT_EQ(file.dropped_rows(), 3);

@@ -25,8 +25,10 @@ TEST(MetricsLogger, LogsFirstLastAndEveryNthStep) {
     if (logger.should_log(step)) logged.push_back(step);
   }
   EXPECT_EQ(logged, (std::vector<int64_t>{1, 10, 20, 25}));
-  const MetricsLogger resumed(
-      {.run_folder = folder.path() / "other", .log_freq = 10, .total_steps = 25, .resumed_step = 13});
+  const MetricsLogger resumed({.run_folder = folder.path() / "other",
+                               .log_freq = 10,
+                               .total_steps = 25,
+                               .resumed_step = 13});
   EXPECT_TRUE(resumed.should_log(14));
   EXPECT_FALSE(resumed.should_log(15));
 }
@@ -68,7 +70,10 @@ TEST(MetricsLogger, TimeGoesOnOverAResume) {
 TEST(MetricsLogger, OtherRanksStaySilent) {
   const TempFolder folder;
   testing::internal::CaptureStdout();
-  MetricsLogger logger({.run_folder = folder.path() / "run", .writer = false, .rank = 3, .enable_tensorboard = true});
+  MetricsLogger logger({.run_folder = folder.path() / "run",
+                        .writer = false,
+                        .rank = 3,
+                        .enable_tensorboard = true});
   logger.log_step(metrics_of(1, 0.5));
   logger.log_validation({.step = 1, .loss = 2.25}, 0.75);
   logger.step_done(1);
@@ -79,7 +84,10 @@ TEST(MetricsLogger, OtherRanksStaySilent) {
 
 TEST(MetricsLogger, EachRankMayHaveItsTensorBoardFolder) {
   const TempFolder folder;
-  const MetricsLogger logger({.run_folder = folder.path(), .writer = false, .rank = 3, .enable_tensorboard = true,
+  const MetricsLogger logger({.run_folder = folder.path(),
+                              .writer = false,
+                              .rank = 3,
+                              .enable_tensorboard = true,
                               .save_for_all_ranks = true});
   EXPECT_EQ(logger.tensorboard_path().filename(), "rank_3");
 }

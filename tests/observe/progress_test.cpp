@@ -37,7 +37,8 @@ TEST(TimeLeft, CountsFromTheResumedStep) {
 }
 
 TEST(Progress, SaysStepShareTimeLeftAndElapsed) {
-  EXPECT_EQ(progress_text(240, 2400, 162.0, 18.3), "step 240/2,400 (10.0%)  eta 2m42s  elapsed 18s");
+  EXPECT_EQ(progress_text(240, 2400, 162.0, 18.3),
+            "step 240/2,400 (10.0%)  eta 2m42s  elapsed 18s");
   EXPECT_EQ(progress_text(1, 2400, std::nullopt, 0.5), "step 1/2,400 (0.0%)  elapsed 0.50s");
   EXPECT_EQ(progress_text(7, 0, 3.0, 12), "step 7  elapsed 12s");
 }

@@ -93,13 +93,15 @@ TEST(RunTotals, TakeTheRecordOfAnEndedRunButNotOfARunningOne) {
 
 TEST(RunTotals, FindTheFirstLossThatIsNoNumber) {
   ReportInput input;
-  input.history.rows = {row_of(1, 8), validation_of(5, 7), row_of(10, kUnknown), row_of(20, kUnknown)};
+  input.history.rows = {row_of(1, 8), validation_of(5, 7), row_of(10, kUnknown),
+                        row_of(20, kUnknown)};
   EXPECT_EQ(run_totals(input).first_bad_step, 10);
 }
 
 TEST(ThinRows, KeepsEndsSpikesAndValidations) {
   std::vector<StepMetrics> rows;
-  for (int64_t step = 1; step <= 10000; ++step) rows.push_back(row_of(step, step == 4321 ? 99 : step == 777 ? -5 : 3));
+  for (int64_t step = 1; step <= 10000; ++step)
+    rows.push_back(row_of(step, step == 4321 ? 99 : step == 777 ? -5 : 3));
   rows[6001].val_loss = 2.5;
   const auto thinned = thin_rows(rows, 100);
   EXPECT_LE(thinned.size(), 104u);
@@ -113,7 +115,8 @@ TEST(ThinRows, KeepsEndsSpikesAndValidations) {
 
 TEST(ThinRows, CopesWithLossesThatAreNoNumbers) {
   std::vector<StepMetrics> rows;
-  for (int64_t step = 1; step <= 1000; ++step) rows.push_back(row_of(step, step > 500 ? kUnknown : 3));
+  for (int64_t step = 1; step <= 1000; ++step)
+    rows.push_back(row_of(step, step > 500 ? kUnknown : 3));
   const auto thinned = thin_rows(rows, 50);
   EXPECT_EQ(thinned.front().step, 1);
   EXPECT_EQ(thinned.back().step, 1000);
@@ -131,7 +134,8 @@ TEST(CurvesJson, HoldsColumnsOfEqualLengthWithNullForUnknown) {
   EXPECT_EQ(json["validation"]["tokens"], nlohmann::json::array({1500}));  // between its neighbours
   EXPECT_EQ(json["validation"]["bits_per_byte"], nlohmann::json::array({nullptr}));
   for (const auto& part : {json["train"], json["validation"]}) {
-    for (const auto& [name, column] : part.items()) EXPECT_EQ(column.size(), part["step"].size()) << name;
+    for (const auto& [name, column] : part.items())
+      EXPECT_EQ(column.size(), part["step"].size()) << name;
   }
 }
 
@@ -153,7 +157,8 @@ TEST(Report, ShowsRecordResultsSampleAndConfig) {
   ReportInput input;
   input.folder = "/runs/first";
   input.titan_version = "9.8.7";
-  input.history.rows = {row_of(1, 8), validation_of(1, 7.5), row_of(10, 6), validation_of(10, 5.25)};
+  input.history.rows = {row_of(1, 8), validation_of(1, 7.5), row_of(10, 6),
+                        validation_of(10, 5.25)};
   input.history.rows[3].val_bits_per_byte = 2.125;
   input.record = RunRecord{};
   input.record->model = "llama3 debugmodel";
@@ -163,9 +168,10 @@ TEST(Report, ShowsRecordResultsSampleAndConfig) {
   input.record->error = "disk <full>";
   input.generated = "Once & upon";
   const std::string page = report_html(input, Language::kEnglish);
-  for (const char* expected : {"llama3 debugmodel", "6,163,712", "6.16 M", "steps = 10 # &lt;i&gt;", "Once &amp; upon",
-                               "7.50000 → 5.25000", "2.1250", "/runs/first", "badge failed", "disk &lt;full&gt;",
-                               "titan 9.8.7", "lang=\"en\"", "Content-Security-Policy"}) {
+  for (const char* expected :
+       {"llama3 debugmodel", "6,163,712", "6.16 M", "steps = 10 # &lt;i&gt;", "Once &amp; upon",
+        "7.50000 → 5.25000", "2.1250", "/runs/first", "badge failed", "disk &lt;full&gt;",
+        "titan 9.8.7", "lang=\"en\"", "Content-Security-Policy"}) {
     EXPECT_THAT(page, HasSubstr(expected));
   }
   EXPECT_THAT(page, Not(HasSubstr("{{")));

@@ -79,9 +79,12 @@ TEST(RunRecord, AbsentDamagedAndNewerFilesAreToldApart) {
     return "no error";
   };
   EXPECT_THAT(message_of("{\"form"), testing::HasSubstr("run.json is no run record"));
-  EXPECT_THAT(message_of("{\"format\": 2}"), testing::HasSubstr("has format 2, this titan reads up to 1"));
-  EXPECT_THAT(message_of("{\"format\": 1, \"parameters\": \"many\"}"), testing::HasSubstr("run.json is damaged"));
-  EXPECT_THAT(message_of("{\"format\": 1, \"status\": \"asleep\"}"), testing::HasSubstr("'asleep'"));
+  EXPECT_THAT(message_of("{\"format\": 2}"),
+              testing::HasSubstr("has format 2, this titan reads up to 1"));
+  EXPECT_THAT(message_of("{\"format\": 1, \"parameters\": \"many\"}"),
+              testing::HasSubstr("run.json is damaged"));
+  EXPECT_THAT(message_of("{\"format\": 1, \"status\": \"asleep\"}"),
+              testing::HasSubstr("'asleep'"));
   EXPECT_EQ(message_of("{\"format\": 1, \"status\": \"failed\"}"), "no error");
 }
 

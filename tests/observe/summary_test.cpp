@@ -27,17 +27,19 @@ StartupFacts startup_facts() {
 }
 
 TEST(StartupSummary, SaysDeviceModelFlopsMemoryAndBatch) {
-  EXPECT_THAT(startup_summary(startup_facts()),
-              testing::ElementsAre(
-                  "CPU capacity: AMD EPYC with 24.00GiB memory, 2 threads",
-                  "Model llama3 debugmodel size: 6,163,712 total parameters",
-                  "FLOPs per token: 7.159e+07 forward and backward (53% attention)",
-                  "Peak FLOPS used for computing MFU: 1.900e+11 (measured)",
-                  "Memory forecast: 1.0 MiB of 24.0 GiB (0%): parameters 1.0 MiB, gradients 0 B, optimizer 0 B, "
-                  "activations 0 B, loss 0 B",
-                  "Trainer is initialized with local batch size 8, global batch size 32, gradient accumulation steps 4, "
-                  "sequence length 2048, total steps 10 (warmup 2)",
-                  "Training starts at step 1"));
+  EXPECT_THAT(
+      startup_summary(startup_facts()),
+      testing::ElementsAre("CPU capacity: AMD EPYC with 24.00GiB memory, 2 threads",
+                           "Model llama3 debugmodel size: 6,163,712 total parameters",
+                           "FLOPs per token: 7.159e+07 forward and backward (53% attention)",
+                           "Peak FLOPS used for computing MFU: 1.900e+11 (measured)",
+                           "Memory forecast: 1.0 MiB of 24.0 GiB (0%): parameters 1.0 MiB, "
+                           "gradients 0 B, optimizer 0 B, "
+                           "activations 0 B, loss 0 B",
+                           "Trainer is initialized with local batch size 8, global batch size 32, "
+                           "gradient accumulation steps 4, "
+                           "sequence length 2048, total steps 10 (warmup 2)",
+                           "Training starts at step 1"));
 }
 
 TEST(StartupSummary, UsesTorchTitansWordsForAGpuAndLeavesAnUnknownPeakOut) {
@@ -76,12 +78,13 @@ FinalFacts final_facts() {
 
 TEST(FinalSummary, SaysTimeRateLossesAndPlaces) {
   EXPECT_THAT(final_summary(final_facts()),
-              testing::ElementsAre("2,400 steps in 3m05s (start-up 0.80s, training 3m04s); 2,457,600 tokens seen",
-                                   "Average: 13,374 tokens/s per device, mfu 26.75%, peak memory 600.0 MiB",
-                                   "Final loss: 3.5123  validation loss: 7.6442 -> 3.5964 (47% of its start)  "
-                                   "bits per byte: 2.1031",
-                                   "Metrics: outputs/metrics.jsonl", "Checkpoint: outputs/checkpoint/step-2400",
-                                   "Report: titan report outputs", "Training completed"));
+              testing::ElementsAre(
+                  "2,400 steps in 3m05s (start-up 0.80s, training 3m04s); 2,457,600 tokens seen",
+                  "Average: 13,374 tokens/s per device, mfu 26.75%, peak memory 600.0 MiB",
+                  "Final loss: 3.5123  validation loss: 7.6442 -> 3.5964 (47% of its start)  "
+                  "bits per byte: 2.1031",
+                  "Metrics: outputs/metrics.jsonl", "Checkpoint: outputs/checkpoint/step-2400",
+                  "Report: titan report outputs", "Training completed"));
 }
 
 TEST(FinalSummary, SaysWhatIsNotKnownAndHowItEnded) {
@@ -92,7 +95,9 @@ TEST(FinalSummary, SaysWhatIsNotKnownAndHowItEnded) {
   facts.record.sessions = 2;
   facts.first_step = 2001;
   const auto lines = final_summary(facts);
-  EXPECT_EQ(lines[0], "400 steps in 3m05s (start-up 0.80s, training 3m04s); session 2 of this run; 2,457,600 tokens seen");
+  EXPECT_EQ(lines[0],
+            "400 steps in 3m05s (start-up 0.80s, training 3m04s); session 2 of this run; 2,457,600 "
+            "tokens seen");
   EXPECT_EQ(lines[1], "Average: too few steps to tell");
   EXPECT_EQ(lines[2], "Final loss: 3.5123");
   EXPECT_EQ(lines.back(), "Training stopped by a signal after step 2400");

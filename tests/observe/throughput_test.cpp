@@ -11,10 +11,13 @@
 namespace titan::observe {
 namespace {
 
-void sleep_s(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
 
 TEST(Throughput, CountsTokensOverTheIntervalAndByDevice) {
-  Throughput throughput({.flops_per_token = 2e9, .peak_flops = 1e12, .devices_per_replica = 2, .tokens_seen = 50});
+  Throughput throughput(
+      {.flops_per_token = 2e9, .peak_flops = 1e12, .devices_per_replica = 2, .tokens_seen = 50});
   for (int i = 0; i < 4; ++i) {
     sleep_s(0.01);
     throughput.add_step(100, 400, 0.005);

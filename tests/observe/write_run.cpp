@@ -1,6 +1,8 @@
-// Writes a run folder as training would, through the same classes, for the browser test and for looking at the report:
+// Writes a run folder as training would, through the same classes, for the browser test and for
+// looking at the report:
 //   write_run FOLDER [STEPS]
-// The curves follow what a small model on a dictionary does; everything is a function of the step, so runs are equal.
+// The curves follow what a small model on a dictionary does; everything is a function of the step,
+// so runs are equal.
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -14,7 +16,9 @@ namespace {
 
 // A repeatable value in [-1, 1] for a step.
 double noise(int64_t step, int64_t stream) {
-  const double x = std::sin(static_cast<double>(step) * 12.9898 + static_cast<double>(stream) * 78.233) * 43758.5453;
+  const double x =
+      std::sin(static_cast<double>(step) * 12.9898 + static_cast<double>(stream) * 78.233) *
+      43758.5453;
   return 2 * (x - std::floor(x)) - 1;
 }
 
@@ -31,8 +35,10 @@ StepMetrics metrics_at(int64_t step, int64_t steps) {
   m.max_loss = m.loss;
   m.grad_norm = 0.75 + 2.2 * std::exp(-x / 120) + 0.12 * noise(step, 2) + (step == 1210 ? 2.6 : 0);
   const double warmup = std::min(1.0, x / 50);
-  m.lr = 4e-3 * warmup * (0.05 + 0.475 * (1 + std::cos(3.14159265 * x / static_cast<double>(steps))));
-  m.tokens_per_second = step == 1 ? 2100 : 13374 * (1 + 0.03 * noise(step, 3)) * (step % 400 < 20 ? 0.82 : 1);
+  m.lr =
+      4e-3 * warmup * (0.05 + 0.475 * (1 + std::cos(3.14159265 * x / static_cast<double>(steps))));
+  m.tokens_per_second =
+      step == 1 ? 2100 : 13374 * (1 + 0.03 * noise(step, 3)) * (step % 400 < 20 ? 0.82 : 1);
   m.tflops = m.tokens_per_second * 7.02e6 / 1e12;
   m.mfu = 100 * m.tokens_per_second * 7.02e6 / 1.9e11;
   m.memory_gib = 0.412 + 0.05 * (1 - std::exp(-x / 300));
@@ -48,8 +54,11 @@ RunRecord record_of(int64_t steps) {
   RunRecord record;
   record.description = "quickstart: a small Llama on a <dictionary>";
   record.command = "titan train configs/quickstart.toml --training.steps " + std::to_string(steps);
-  record.config = "[model]\nname = \"llama3\"\nflavor = \"quickstart\"\n\n[training]\nlocal_batch_size = 8\nseq_len = 128\n"
-                  "steps = " + std::to_string(steps) + "\n# </script> & <b>not markup</b>\n";
+  record.config =
+      "[model]\nname = \"llama3\"\nflavor = \"quickstart\"\n\n[training]\nlocal_batch_size = "
+      "8\nseq_len = 128\n"
+      "steps = " +
+      std::to_string(steps) + "\n# </script> & <b>not markup</b>\n";
   record.versions = {{"titan", "0.1.0"}, {"torch", "2.11.0+cpu"}, {"compiler", "GNU 12.2.0"}};
   record.start_time = 1796000000;
   record.device_kind = "cpu";
@@ -59,7 +68,8 @@ RunRecord record_of(int64_t steps) {
   record.peak_flops = 1.9e11;
   record.peak_flops_source = "measured";
   record.model = "llama3 quickstart";
-  record.model_sizes = {{"dim", "128"}, {"layers", "4"}, {"heads", "4"}, {"hidden", "352"}, {"vocabulary", "2,048"}};
+  record.model_sizes = {
+      {"dim", "128"}, {"layers", "4"}, {"heads", "4"}, {"hidden", "352"}, {"vocabulary", "2,048"}};
   record.parameters = 1065600;
   record.flops_per_token = 7.02e6;
   record.dtype = "float32";
@@ -73,15 +83,21 @@ RunRecord record_of(int64_t steps) {
 void write_run(const std::filesystem::path& folder, int64_t steps) {
   RunRecord record = record_of(steps);
   write_run_record(folder, record);
-  MetricsLogger logger({.run_folder = folder, .log_freq = 10, .total_steps = steps, .enable_tensorboard = true});
+  MetricsLogger logger(
+      {.run_folder = folder, .log_freq = 10, .total_steps = steps, .enable_tensorboard = true});
   for (int64_t step = 1; step <= steps; ++step) {
     if (!logger.should_log(step)) continue;
     const StepMetrics m = metrics_at(step, steps);
     logger.log_step(m);
     if (step != 1 && step % 200 != 0 && step != steps) continue;
     const double loss = smooth_loss(step) + 0.06 + 0.01 * noise(step, 5);
-    logger.log_validation({.step = step, .loss = loss, .bits_per_byte = loss / 0.693147 / 2.59,
-                           .tokens_per_second = 41200, .memory_gib = m.memory_gib, .memory_percent = 2}, m.time_s);
+    logger.log_validation({.step = step,
+                           .loss = loss,
+                           .bits_per_byte = loss / 0.693147 / 2.59,
+                           .tokens_per_second = 41200,
+                           .memory_gib = m.memory_gib,
+                           .memory_percent = 2},
+                          m.time_s);
     if (!record.first_val_loss) record.first_val_loss = loss;
     record.val_loss = loss;
     record.val_bits_per_byte = loss / 0.693147 / 2.59;
@@ -98,8 +114,10 @@ void write_run(const std::filesystem::path& folder, int64_t steps) {
   record.tensorboard_folder = logger.tensorboard_path().string();
   write_run_record(folder, record);
   std::ofstream(folder / kGeneratedTextName)
-      << "Dromond \\Drom\"ond\\, n. [OF. dromont.]\n   A large vessel of war used in the <Middle> Ages; also, a ship of "
-         "burden & state.\n\nDwell \\Dwell\\, v. i. To abide as a permanent resident, or for a time; to live in a place.\n";
+      << "Dromond \\Drom\"ond\\, n. [OF. dromont.]\n   A large vessel of war used in the <Middle> "
+         "Ages; also, a ship of "
+         "burden & state.\n\nDwell \\Dwell\\, v. i. To abide as a permanent resident, or for a "
+         "time; to live in a place.\n";
 }
 
 }  // namespace
