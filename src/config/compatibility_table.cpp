@@ -129,8 +129,8 @@ constexpr Row kRows[] = {
      "尚未实现卸载到主机内存；可用 activation_checkpoint.mode = \"full\" 节省内存",
      [](C c) { return c.training.enable_cpu_offload; }, "true"},
     {"training.dtype", kYes, "also float64, for tests", "也接受 float64（用于测试）"},
-    {"training.mixed_precision_param", kYes, "holds on every path, with and without sharding; also float16 (with loss scaling) and float64",
-     "在所有路径上生效，无论是否分片；也接受 float16（带损失缩放）与 float64"},
+    {"training.mixed_precision_param", kYes, "holds on every path while training.dtype is float32; also float16 (with loss scaling) and float64",
+     "当 training.dtype 为 float32 时在所有路径上生效；也接受 float16（带损失缩放）与 float64"},
     {"training.mixed_precision_reduce", kYes},
     {"training.loss_chunk_tokens", kYes, kOwn, kOwnZh},
     {"training.gc_freq", kNoEffect, kNoGarbage, kNoGarbageZh},
@@ -187,8 +187,8 @@ constexpr Row kRows[] = {
     {"checkpoint.load_step", kYes},
     {"checkpoint.exclude_from_loading", kYes},
     {"checkpoint.enable_first_step_checkpoint", kYes},
-    {"checkpoint.create_seed_checkpoint", kNotBuilt, "not needed: initial weights follow from debug.seed on any number of devices",
-     "无需使用：初始权重由 debug.seed 决定，与设备数量无关", [](C c) { return c.checkpoint.create_seed_checkpoint; }, "true"},
+    {"checkpoint.create_seed_checkpoint", kYes, "not needed to compare runs: initial weights follow from debug.seed on any number of devices",
+     "比较不同训练时无需使用：初始权重由 debug.seed 决定，与设备数量无关"},
     {"checkpoint.load_only", kYes},
     // [activation_checkpoint]
     {"activation_checkpoint.mode", kPartly, "memory_budget is not built; use selective or full", "未实现 memory_budget；请用 selective 或 full",
@@ -269,7 +269,8 @@ constexpr Row kRows[] = {
     // [debug]
     {"debug.seed", kYes, "a value, not the layout, decides the initial weights", "初始权重只由该值决定，与并行布局无关"},
     {"debug.deterministic", kYes},
-    {"debug.deterministic_warn_only", kYes},
+    {"debug.deterministic_warn_only", kNoEffect, "an operator without a deterministic form still ends the run",
+     "没有确定性实现的算子仍会终止训练", [](C c) { return c.debug.deterministic_warn_only; }, "true"},
     {"debug.moe_force_load_balance", kNoEffect, "dense models have no experts", "稠密模型没有专家"},
     // titan's own sections
     {"device.name", kPartly, "npu is not built yet; cuda needs libtitan_cuda.so beside the binary", "尚未实现 npu；cuda 需要二进制旁的 libtitan_cuda.so",

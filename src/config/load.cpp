@@ -183,6 +183,20 @@ void derive_values(Loaded& loaded) {
   }
 }
 
+// With epochs alone the end of the run is not known beforehand, but the learning rate needs a
+// length.
+void warn_of_unbounded_schedule(Loaded& loaded) {
+  const auto& config = loaded.config;
+  if (!config.training.num_epochs || config.lr_scheduler.total_steps ||
+      loaded.given("training.steps"))
+    return;
+  loaded.warnings.push_back(
+      fmt::format("training.num_epochs is set, training.steps is not: the run ends after {} steps "
+                  "at the latest, and the "
+                  "learning rate follows a schedule of that length — set training.steps",
+                  config.training.steps));
+}
+
 std::string with_origin(const Loaded& loaded, const Finding& finding) {
   return fmt::format("{} ({})", finding.text, loaded.origin(finding.key));
 }
@@ -228,6 +242,7 @@ Loaded load(const CommandLine& command_line, const std::optional<std::filesystem
   }
   merger.throw_if_any();
   for (const auto& doubt : doubtful_settings(loaded.config)) loaded.warnings.push_back(doubt.text);
+  warn_of_unbounded_schedule(loaded);
   for (const auto& finding : without_effect(loaded.config))
     loaded.warnings.push_back(with_origin(loaded, finding));
   for (const auto& finding : not_built(loaded.config))

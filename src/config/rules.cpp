@@ -213,6 +213,14 @@ std::vector<Problem> doubtful_settings(const JobConfig& config) {
                                   "schedule: the peak is reached only at its end",
                                   config.lr_scheduler.warmup_steps, total)});
   }
+  const auto& training = config.training;
+  if (training.dtype != "float32" && training.mixed_precision_param != training.dtype &&
+      training.mixed_precision_param != Training{}.mixed_precision_param) {
+    doubts.push_back({"training.mixed_precision_param",
+                      fmt::format("training.mixed_precision_param = \"{}\" is without effect: with "
+                                  "training.dtype = \"{}\" the computation has that dtype",
+                                  training.mixed_precision_param, training.dtype)});
+  }
   const auto& recompute = config.activation_checkpoint;
   if (recompute.checkpoint_ratio && recompute.mode == "none") {
     doubts.push_back(

@@ -211,6 +211,19 @@ TEST_F(Rules, DoubtfulSettingsAreWarnings) {
               IsEmpty());
 }
 
+TEST_F(Rules, SettingsWithoutEffectAreSaid) {
+  EXPECT_THAT(load_toml("[training]\nnum_epochs = 2\n").warnings,
+              Contains(HasSubstr("set training.steps")));
+  EXPECT_THAT(load_toml("[training]\nnum_epochs = 2\nsteps = 300\n").warnings, IsEmpty());
+  EXPECT_THAT(load_toml("[training]\ndtype = \"float64\"\n").warnings, IsEmpty());
+  EXPECT_THAT(
+      load_toml("[training]\ndtype = \"bfloat16\"\nmixed_precision_param = \"float32\"\n").warnings,
+      Contains(HasSubstr("is without effect")));
+  EXPECT_THAT(
+      load_toml("[activation_checkpoint]\nmode = \"none\"\ncheckpoint_ratio = 0.5\n").warnings,
+      Contains(HasSubstr("checkpoint_ratio is without effect")));
+}
+
 TEST_F(Aliases, KeysOfOlderReleases) {
   const auto loaded = load_toml(
       "[training]\nseed = 3\ndeterministic = true\ndebug_moe_force_load_balance = true\n"
