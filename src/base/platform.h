@@ -1,0 +1,11 @@
+// What depends on compiler and processor, in one place.
+#pragma once
+
+// Compiles a function once per vector width and picks at load time, so that one binary is fast on every x86-64. Other
+// processors' baselines already have their vectors (aarch64: NEON).
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define TITAN_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2,fma", "default")))
+#else
+#define TITAN_VECTOR_CLONES
+#endif

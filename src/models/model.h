@@ -1,0 +1,59 @@
+// What the trainer knows of a model: named parameters and a forward pass from token ids to the hidden states before the
+// output projection. The projection itself is fused with the loss (ops/cross_entropy.h).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/args.h"
+#include "nn/block_runner.h"
+#include "nn/init.h"
+#include "nn/kv_cache.h"
+
+namespace titan::models {
+
+// name, the parameter itself (may be replaced), and how it starts.
+using ParameterVisitor = std::function<void(const std::string& name, at::Tensor& parameter, const nn::Init& init)>;
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelArgs& args() const = 0;
+
+  // Every parameter once, in a fixed order; a tied output projection is not visited again.
+  virtual void visit(const ParameterVisitor& visitor) = 0;
+
+  // tokens [B, T] int64 -> hidden states after the last norm [B, T, dim] in the runner's dtype.
+  virtual at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner) = 0;
+  // The same for the next T tokens of a generation; appends to the cache.
+  virtual at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) = 0;
+
+  // The output projection [vocab, dim] as stored (the embedding when tied).
+  virtual const at::Tensor& output_weight() const = 0;
+};
+
+struct ParameterCount {
+  int64_t total = 0;      // a tied weight once
+  int64_t embedding = 0;  // of total, the input embedding
+};
+
+ParameterCount count_parameters(const ModelArgs& args);
+
+// Parameter names with their global shapes, in visiting order, without making any tensor.
+std::vector<std::pair<std::string, std::vector<int64_t>>> parameter_shapes(const ModelArgs& args);
+
+// FLOPs of one training token: 6 (N - N_embedding) + 12 L H D S, the attention not discounted for causality (PaLM, Chowdhery et
+// al. 2022, appendix B). A tied output projection counts as a matmul.
+double flops_per_token(const ModelArgs& args, int64_t seq_len);
+
+// Parameters are leaves that require gradients, of `dtype` on `device`, initialised from `seed`.
+std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device, uint64_t seed);
+// The same without values, for a load that overwrites them.
+std::unique_ptr<Model> make_model_uninitialized(const ModelArgs& args, at::ScalarType dtype, at::Device device);
+
+}  // namespace titan::models

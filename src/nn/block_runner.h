@@ -1,0 +1,24 @@
+// The seam between a model's maths and how it is run: a model asks the runner for its parameters and lets the runner run
+// its blocks. The runner decides on dtypes, on recomputation and, with sharded parameters, on when they are gathered.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+
+namespace titan::nn {
+
+class BlockRunner {
+ public:
+  virtual ~BlockRunner() = default;
+
+  // The parameter in the dtype of the computation, differentiable with respect to the stored one.
+  virtual at::Tensor parameter(const at::Tensor& stored) = 0;
+  virtual at::ScalarType compute_dtype() const = 0;
+
+  // body(x) for block `index` of the model, perhaps recomputed in the backward pass.
+  virtual at::Tensor run(int64_t index, const at::Tensor& x,
+                         const std::function<at::Tensor(const at::Tensor&)>& body) = 0;
+};
+
+}  // namespace titan::nn

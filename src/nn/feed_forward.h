@@ -1,0 +1,21 @@
+// The SwiGLU feed-forward part of a transformer block: w2(silu(w1 x) * w3 x).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "nn/block_runner.h"
+
+namespace titan::nn {
+
+struct FeedForward {
+  at::Tensor w1, w2, w3;  // gate [hidden, dim], down [dim, hidden], up [hidden, dim]
+
+  FeedForward with(BlockRunner& runner) const {
+    return {runner.parameter(w1), runner.parameter(w2), runner.parameter(w3)};
+  }
+};
+
+// x [B, T, dim] -> [B, T, dim]. The result is the last thing its block computes: a recomputed block leaves it out.
+at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x);
+
+}  // namespace titan::nn

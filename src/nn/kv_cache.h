@@ -1,0 +1,26 @@
+// Keys and values of the tokens a generation has already seen, per layer.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+namespace titan::nn {
+
+struct KvCache {
+  std::vector<at::Tensor> k, v;  // per layer [B, kv heads, capacity, head_dim]
+  int64_t length = 0;            // tokens seen, padding included
+  at::Tensor padding;            // [B] int64: rows are padded on the left by this many tokens
+  bool padded = false;           // any row is
+
+  int64_t capacity() const { return k.front().size(2); }
+};
+
+// What attention needs of a cache for one forward call of T tokens: where to write and what may be seen.
+struct CacheView {
+  KvCache* cache = nullptr;  // null: plain causal attention over the given tokens
+  int64_t layer = 0;
+  at::Tensor mask;           // [B, 1, T, length + T] bool; undefined when causality or a single token says it all
+};
+
+}  // namespace titan::nn

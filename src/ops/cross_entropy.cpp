@@ -1,0 +1,102 @@
+#include "ops/cross_entropy.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "ops/cpu_kernels.h"
+
+namespace titan::ops {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+int64_t chunk_size(int64_t tokens, int64_t vocab, int64_t asked) {
+  if (asked > 0) return asked;
+  return std::clamp<int64_t>((16 << 20) / vocab, 128, std::max<int64_t>(tokens, 128));
+}
+
+// Sum of the losses of one chunk; with_grad turns `logits` (float32 or wider) into its gradient times `scale`.
+Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, bool with_grad) {
+  if (logits.is_cpu() && logits.scalar_type() == at::kFloat) {
+    const Tensor losses = at::empty({logits.size(0)}, logits.options());
+    const float factor = with_grad ? scale.item<float>() : 0.0f;
+    cpu::softmax_cross_entropy(logits.mutable_data_ptr<float>(), labels.const_data_ptr<int64_t>(), logits.size(0),
+                               logits.size(1), kIgnoredLabel, with_grad ? &factor : nullptr,
+                               losses.mutable_data_ptr<float>());
+    return losses.sum(at::kDouble).to(at::kFloat);
+  }
+  const Tensor valid = labels.ne(kIgnoredLabel);
+  const Tensor index = labels.clamp_min(0).unsqueeze(1);
+  const Tensor log_sum = logits.logsumexp(1, /*keepdim=*/true);
+  const Tensor losses = (log_sum - logits.gather(1, index)).squeeze(1);
+  const Tensor loss = losses.masked_fill(valid.logical_not(), 0).sum();
+  if (with_grad) {
+    logits.sub_(log_sum).exp_();
+    logits.scatter_add_(1, index, at::full_like(index, -1, logits.options()));
+    logits.mul_((valid.to(scale.scalar_type()) * scale).unsqueeze(1));
+  }
+  return loss;
+}
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& h, const Tensor& weight, const Tensor& labels,
+                        const Tensor& scale, int64_t chunk_tokens, bool with_grad) {
+    const auto dtype = h.scalar_type();
+    const auto wide = at::promote_types(dtype, at::kFloat);
+    const int64_t tokens = h.size(0), chunk = chunk_size(tokens, weight.size(0), chunk_tokens);
+    Tensor total = at::zeros({}, h.options().dtype(wide));
+    Tensor dh, dw;
+    if (with_grad) dh = at::empty_like(h);
+    for (int64_t begin = 0; begin < tokens; begin += chunk) {
+      const int64_t count = std::min(chunk, tokens - begin);
+      const Tensor part = h.narrow(0, begin, count);
+      Tensor logits = at::mm(part, weight.t()).to(wide);
+      total.add_(chunk_loss(logits, labels.narrow(0, begin, count).contiguous(), scale, with_grad));
+      if (!with_grad) continue;
+      const Tensor gradient = logits.to(dtype);
+      Tensor dh_part = dh.narrow(0, begin, count);
+      at::mm_out(dh_part, gradient, weight);
+      // Sums over chunks stay in float32 whatever the dtype of the matmul.
+      if (!dw.defined()) {
+        dw = at::mm(gradient.t(), part);
+        if (count < tokens) dw = dw.to(wide);
+      } else if (dtype == wide) {
+        dw.addmm_(gradient.t(), part);
+      } else {
+        dw.add_(at::mm(gradient.t(), part));
+      }
+    }
+    if (with_grad) ctx->save_for_backward({dh, dw.to(dtype)});
+    return total * scale;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor seed = grads[0].to(saved[0].scalar_type());
+    return {saved[0] * seed, saved[1] * seed, Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+namespace reference {
+
+Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels, const Tensor& scale) {
+  const auto wide = at::promote_types(h.scalar_type(), at::kFloat);
+  const Tensor log_probabilities = at::log_softmax(at::linear(h, weight).to(wide), -1);
+  return at::nll_loss(log_probabilities, labels, {}, at::Reduction::Sum, kIgnoredLabel) * scale;
+}
+
+}  // namespace reference
+
+Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels, const Tensor& scale,
+                            int64_t chunk_tokens) {
+  const bool with_grad = at::GradMode::is_enabled() && (h.requires_grad() || weight.requires_grad());
+  return LinearCrossEntropy::apply(h, weight, labels, scale, chunk_tokens, with_grad);
+}
+
+}  // namespace titan::ops

@@ -1,0 +1,22 @@
+// Output projection and cross-entropy in one op, a chunk of tokens at a time: the logits of a large vocabulary never
+// exist whole, and the gradient is made where the logits lie.
+#pragma once
+
+#include <ATen/ATen.h>
+
+namespace titan::ops {
+
+inline constexpr int64_t kIgnoredLabel = -100;
+
+// sum over tokens with label != kIgnoredLabel of (logsumexp(h W^T) - (h W^T)[label]) * scale, a 0-dim tensor of float32 or
+// wider. h [N, D], weight [V, D] of one dtype; labels [N] int64; scale 0-dim, float32 (float64 for float64), on the device:
+// 1 / valid tokens of the whole step, times the loss scale. chunk_tokens 0 picks a chunk of about 64 MiB of logits.
+at::Tensor linear_cross_entropy(const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
+                                const at::Tensor& scale, int64_t chunk_tokens = 0);
+
+namespace reference {
+at::Tensor linear_cross_entropy(const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
+                                const at::Tensor& scale);
+}
+
+}  // namespace titan::ops

@@ -1,0 +1,155 @@
+#include "ops/recompute.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+
+namespace titan::ops {
+namespace {
+
+using at::Tensor;
+
+// A region's memory. `saved` is empty until the first tensor is asked for; ids are the order of saving, which the second
+// run repeats.
+struct Frame {
+  std::function<Tensor(const Tensor&)> body;
+  Tensor input;
+  Kept kept = Kept::kNothing;
+  int64_t num_saved = 0;
+  std::vector<Tensor> outputs;  // kept outputs in order of calls (variable_data: no graph, hence no cycle)
+  std::vector<Tensor> saved;    // filled by the second run
+  bool replayed = false;
+};
+
+// What the current thread is doing: nothing, a region's first run, or its second.
+struct Activity {
+  std::shared_ptr<Frame> frame;
+  bool replaying = false;
+  bool keep_saved = false;  // inside kept_call()'s first run
+  size_t next_output = 0;
+};
+
+Activity& activity() {
+  thread_local Activity current;
+  return current;
+}
+
+class ActivityScope {
+ public:
+  explicit ActivityScope(Activity next) : previous_(std::exchange(activity(), std::move(next))) {}
+  ~ActivityScope() { activity() = std::move(previous_); }
+  ActivityScope(const ActivityScope&) = delete;
+  ActivityScope& operator=(const ActivityScope&) = delete;
+
+ private:
+  Activity previous_;
+};
+
+void replay(const std::shared_ptr<Frame>& frame) {
+  TITAN_CHECK(!frame->replayed, "a recomputed region was asked for a tensor after its second run");
+  frame->replayed = true;
+  at::AutoGradMode with_gradients(true);
+  const ActivityScope scope({.frame = frame, .replaying = true});
+  const Tensor input = frame->input.detach().set_requires_grad(frame->input.requires_grad());
+  frame->body(input);
+  TITAN_CHECK(static_cast<int64_t>(frame->saved.size()) == frame->num_saved,
+              "a recomputed region saved {} tensors, its first run saved {}", frame->saved.size(), frame->num_saved);
+  frame->body = nullptr;
+  frame->outputs.clear();
+}
+
+// Hook of the first run: holds the region and an index instead of the tensor.
+class IndexHook : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit IndexHook(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
+  void call_pack_hook(const Tensor&) override { index_ = frame_->num_saved++; }
+  Tensor call_unpack_hook() override {
+    if (!frame_->replayed) replay(frame_);
+    Tensor& slot = frame_->saved[static_cast<size_t>(index_)];
+    TITAN_CHECK(slot.defined(), "a recomputed tensor was asked for twice");
+    return std::move(slot);
+  }
+
+ private:
+  std::shared_ptr<Frame> frame_;
+  int64_t index_ = -1;
+};
+
+// Hook of the second run: hands the tensor to the region. The graph recorded in that run is never walked.
+class CollectHook : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit CollectHook(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
+  void call_pack_hook(const Tensor& tensor) override { frame_->saved.push_back(tensor); }
+  Tensor call_unpack_hook() override { throw InternalError("[internal] backward through a recomputed region's second run"); }
+
+ private:
+  std::shared_ptr<Frame> frame_;
+};
+
+class HookedEngine : public torch::autograd::Engine {
+ public:
+  static Engine& get() {
+    static auto* const engine = new HookedEngine;  // never destroyed: device threads may outlive static destructors
+    return *engine;
+  }
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    const Activity& now = activity();
+    if (!now.frame || now.keep_saved) return nullptr;
+    if (now.replaying) return std::make_unique<CollectHook>(now.frame);
+    return std::make_unique<IndexHook>(now.frame);
+  }
+};
+
+}  // namespace
+
+void install_saved_tensor_hooks() { torch::autograd::set_default_engine_stub(&HookedEngine::get); }
+
+bool saved_tensor_hooks_installed() {
+  return &torch::autograd::Engine::get_default_engine() == &HookedEngine::get();
+}
+
+Tensor recompute(const std::function<Tensor(const Tensor&)>& body, const Tensor& x, Kept kept) {
+  if (!at::GradMode::is_enabled()) return body(x);
+  TITAN_CHECK(saved_tensor_hooks_installed(), "recomputation without install_saved_tensor_hooks()");
+  TITAN_CHECK(!activity().frame, "recomputed regions do not nest");
+  auto frame = std::make_shared<Frame>();
+  frame->body = body;
+  frame->input = x;
+  frame->kept = kept;
+  const ActivityScope scope({.frame = frame});
+  return body(x);
+}
+
+Tensor output_for_replay(Replay replay, at::IntArrayRef shape, const Tensor& like,
+                         const std::function<Tensor()>& compute) {
+  Activity& now = activity();
+  if (!now.frame) return compute();
+  const bool selective = now.frame->kept == Kept::kExpensive;
+  const bool unused = replay == Replay::kOutputUnused || (selective && replay == Replay::kOutputOfAttention);
+  const bool keep = selective && replay == Replay::kOutputNeeded;
+  if (now.replaying) {
+    if (unused) return at::empty(shape, like.options());
+    return keep ? std::move(now.frame->outputs[now.next_output++]) : compute();
+  }
+  Tensor output = compute();
+  if (keep) now.frame->outputs.push_back(output.variable_data());
+  return output;
+}
+
+Tensor kept_call(const std::function<Tensor()>& call) {
+  Activity& now = activity();
+  if (!now.frame || now.frame->kept != Kept::kExpensive) return call();
+  if (now.replaying) return std::move(now.frame->outputs[now.next_output++]).set_requires_grad(true);
+  now.keep_saved = true;
+  Tensor output = call();
+  now.keep_saved = false;
+  now.frame->outputs.push_back(output.variable_data());
+  return output;
+}
+
+}  // namespace titan::ops

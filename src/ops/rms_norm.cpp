@@ -1,0 +1,54 @@
+#include "ops/rms_norm.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/cpu_kernels.h"
+
+namespace titan::ops {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct RmsNormCpu : torch::autograd::Function<RmsNormCpu> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, double eps) {
+    const Tensor rows = x.contiguous();
+    const int64_t dim = rows.size(-1);
+    Tensor y = at::empty_like(rows);
+    const Tensor inverse_rms = at::empty({rows.numel() / dim}, rows.options());
+    cpu::rms_norm(rows.const_data_ptr<float>(), weight.const_data_ptr<float>(), eps, inverse_rms.numel(), dim,
+                  y.mutable_data_ptr<float>(), inverse_rms.mutable_data_ptr<float>());
+    ctx->save_for_backward({rows, weight, inverse_rms});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor dy = grads[0].contiguous();
+    const Tensor dx = at::empty_like(saved[0]);
+    const Tensor dw = at::empty_like(saved[1]);
+    cpu::rms_norm_backward(dy.const_data_ptr<float>(), saved[0].const_data_ptr<float>(),
+                           saved[1].const_data_ptr<float>(), saved[2].const_data_ptr<float>(), saved[2].numel(),
+                           saved[0].size(-1), dx.mutable_data_ptr<float>(), dw.mutable_data_ptr<float>());
+    return {dx, dw, Tensor()};
+  }
+};
+
+}  // namespace
+
+namespace reference {
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  const Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
+  return (wide * at::rsqrt(wide.square().mean(-1, true) + eps)).to(x.scalar_type()) * weight;
+}
+
+}  // namespace reference
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  if (x.is_cpu() && x.scalar_type() == at::kFloat) return RmsNormCpu::apply(x, weight.contiguous(), eps);
+  return at::rms_norm(x, {x.size(-1)}, weight, eps);
+}
+
+}  // namespace titan::ops

@@ -1,0 +1,74 @@
+#include "optim/adam.h"
+
+#include "base/error.h"
+
+namespace titan::optim {
+
+using at::Tensor;
+
+Tensor global_norm(at::TensorList gradients) {
+  const auto norms = at::_foreach_norm(gradients, 2, at::promote_types(gradients[0].scalar_type(), at::kFloat));
+  return at::linalg_vector_norm(at::stack(norms), 2);
+}
+
+Adam::Adam(const config::Optimizer& config, std::vector<std::pair<std::string, Tensor>> parameters)
+    : decoupled_(config.name == "AdamW"),
+      beta1_(config.beta1),
+      beta2_(config.beta2),
+      eps_(config.eps),
+      weight_decay_(config.weight_decay) {
+  if (config.name != "AdamW" && config.name != "Adam") {
+    throw Error("[optimizer] name '{}' is not one of AdamW, Adam", config.name);
+  }
+  for (auto& [name, parameter] : parameters) {
+    names_.push_back(name);
+    exp_avg_.push_back(at::zeros_like(parameter, at::TensorOptions().requires_grad(false)));
+    exp_avg_sq_.push_back(at::zeros_like(parameter, at::TensorOptions().requires_grad(false)));
+    steps_.push_back(at::zeros({}, parameter.options().dtype(at::kFloat).requires_grad(false)));
+    parameters_.push_back(std::move(parameter));
+  }
+}
+
+std::vector<Tensor> Adam::gradients() {
+  std::vector<Tensor> gradients;
+  for (auto& parameter : parameters_) {
+    if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+    gradients.push_back(parameter.grad());
+  }
+  return gradients;
+}
+
+void Adam::clear_gradients() {
+  for (auto& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+void Adam::step(const Inputs& in) {
+  const at::NoGradGuard no_grad;
+  auto gradients = this->gradients();
+  std::optional<Tensor> divisor = in.divisor, found_inf;
+  if (in.found_inf.defined()) found_inf = in.found_inf;
+  if (parameters_[0].scalar_type() == at::kDouble) {
+    // The fused kernels read the divisor as float32, too coarse for float64 parameters.
+    at::_foreach_div_(gradients, in.divisor);
+    divisor.reset();
+  }
+  at::_foreach_add_(steps_, 1);
+  const auto update = decoupled_ ? static_cast<void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                                                        at::TensorList, at::TensorList, const Tensor&, double, double, double,
+                                                        double, bool, bool, const std::optional<Tensor>&,
+                                                        const std::optional<Tensor>&)>(at::_fused_adamw_)
+                                 : at::_fused_adam_;
+  update(parameters_, gradients, exp_avg_, exp_avg_sq_, {}, steps_, in.lr, beta1_, beta2_, weight_decay_, eps_, false, false,
+         divisor, found_inf);
+  if (found_inf) at::_foreach_sub_(steps_, std::vector<Tensor>(steps_.size(), *found_inf));
+}
+
+void Adam::visit_state(const std::function<void(const std::string&, Tensor&)>& visitor) {
+  for (size_t i = 0; i < names_.size(); ++i) {
+    visitor("exp_avg." + names_[i], exp_avg_[i]);
+    visitor("exp_avg_sq." + names_[i], exp_avg_sq_[i]);
+    visitor("step." + names_[i], steps_[i]);
+  }
+}
+
+}  // namespace titan::optim

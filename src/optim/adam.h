@@ -1,0 +1,45 @@
+// Adam (Kingma & Ba 2015, arXiv 1412.6980) and AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2) on ATen's fused
+// kernels. One step clips, unscales and updates; learning rate, clip coefficient and loss scale stay on the device.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/sections/optimizer.h"
+
+namespace titan::optim {
+
+// The L2 norm over all gradients, a 0-dim tensor of float32 (float64 for float64 gradients) on the device.
+at::Tensor global_norm(at::TensorList gradients);
+
+class Adam {
+ public:
+  // parameters: leaves that require gradients. States are zeros of their dtype, a step count is kept per parameter.
+  Adam(const config::Optimizer& config, std::vector<std::pair<std::string, at::Tensor>> parameters);
+
+  struct Inputs {
+    at::Tensor lr;          // 0-dim, float32 (float64 for float64 parameters)
+    at::Tensor divisor;     // 0-dim float32: gradients are divided by it (loss scale / clip coefficient)
+    at::Tensor found_inf;   // 0-dim float32, 1: skip this step; undefined: never skip
+  };
+  // Reads the parameters' gradients, which it may change.
+  void step(const Inputs& inputs);
+
+  // Gradients of all parameters, zeros where the backward pass reached none.
+  std::vector<at::Tensor> gradients();
+  void clear_gradients();
+
+  // exp_avg.<name>, exp_avg_sq.<name>, step.<name>: the tensors themselves, for checkpoints.
+  void visit_state(const std::function<void(const std::string& name, at::Tensor& state)>& visitor);
+
+ private:
+  bool decoupled_;  // AdamW
+  double beta1_, beta2_, eps_, weight_decay_;
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> parameters_, exp_avg_, exp_avg_sq_, steps_;
+};
+
+}  // namespace titan::optim
