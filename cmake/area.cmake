@@ -28,7 +28,7 @@ function(titan_test area)
 endfunction()
 
 function(titan_compile_options target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-error=maybe-uninitialized
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-error=maybe-uninitialized
     -Wno-error=free-nonheap-object -Wno-error=stringop-overflow -Wno-error=array-bounds -Wno-error=restrict
     -Wno-error=stringop-overread -Wno-error=deprecated-declarations)
   # libtorch's wheel ships fmt 12 headers in its include folder; ours must come first.

@@ -1,11 +1,11 @@
 #include "nn/init.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <array>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/hash.h"
 
 namespace titan::nn {

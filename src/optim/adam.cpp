@@ -1,5 +1,7 @@
 #include "optim/adam.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "base/error.h"
 
 namespace titan::optim {
@@ -53,13 +55,15 @@ void Adam::step(const Inputs& in) {
     divisor.reset();
   }
   at::_foreach_add_(steps_, 1);
-  const auto update = decoupled_ ? static_cast<void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                                                        at::TensorList, at::TensorList, const Tensor&, double, double, double,
-                                                        double, bool, bool, const std::optional<Tensor>&,
-                                                        const std::optional<Tensor>&)>(at::_fused_adamw_)
-                                 : at::_fused_adam_;
-  update(parameters_, gradients, exp_avg_, exp_avg_sq_, {}, steps_, in.lr, beta1_, beta2_, weight_decay_, eps_, false, false,
-         divisor, found_inf);
+  const auto update = [&](auto&& fused) {
+    fused(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, in.lr, beta1_, beta2_, weight_decay_, eps_,
+          /*amsgrad=*/false, /*maximize=*/false, divisor, found_inf);
+  };
+  if (decoupled_) {
+    update([](auto&&... a) { at::_fused_adamw_(a...); });
+  } else {
+    update([](auto&&... a) { at::_fused_adam_(a...); });
+  }
   if (found_inf) at::_foreach_sub_(steps_, std::vector<Tensor>(steps_.size(), *found_inf));
 }
 
