@@ -54,13 +54,6 @@ ParameterCount count_parameters(const ModelArgs& args) {
   return count;
 }
 
-double flops_per_token(const ModelArgs& args, int64_t seq_len) {
-  const ParameterCount count = count_parameters(args);
-  const int64_t in_matmuls = args.tied ? count.total : count.total - count.embedding;
-  return 6.0 * static_cast<double>(in_matmuls) + 12.0 * static_cast<double>(args.num_layers * args.num_heads) *
-                                                     static_cast<double>(args.head_dim * seq_len);
-}
-
 std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device, uint64_t seed) {
   return make(args, dtype, device, &seed);
 }

@@ -47,10 +47,6 @@ ParameterCount count_parameters(const ModelArgs& args);
 // Parameter names with their global shapes, in visiting order, without making any tensor.
 std::vector<std::pair<std::string, std::vector<int64_t>>> parameter_shapes(const ModelArgs& args);
 
-// FLOPs of one training token: 6 (N - N_embedding) + 12 L H D S, the attention not discounted for causality (PaLM, Chowdhery et
-// al. 2022, appendix B). A tied output projection counts as a matmul.
-double flops_per_token(const ModelArgs& args, int64_t seq_len);
-
 // Parameters are leaves that require gradients, of `dtype` on `device`, initialised from `seed`.
 std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device, uint64_t seed);
 // The same without values, for a load that overwrites them.

@@ -14,11 +14,6 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-int64_t chunk_size(int64_t tokens, int64_t vocab, int64_t asked) {
-  if (asked > 0) return asked;
-  return std::clamp<int64_t>((16 << 20) / vocab, 128, std::max<int64_t>(tokens, 128));
-}
-
 // Sum of the losses of one chunk; with_grad turns `logits` (float32 or wider) into its gradient times `scale`.
 Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, bool with_grad) {
   if (logits.is_cpu() && logits.scalar_type() == at::kFloat) {
@@ -47,7 +42,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                         const Tensor& scale, int64_t chunk_tokens, bool with_grad) {
     const auto dtype = h.scalar_type();
     const auto wide = at::promote_types(dtype, at::kFloat);
-    const int64_t tokens = h.size(0), chunk = chunk_size(tokens, weight.size(0), chunk_tokens);
+    const int64_t tokens = h.size(0), chunk = loss_chunk_tokens(tokens, weight.size(0), chunk_tokens);
     Tensor total = at::zeros({}, h.options().dtype(wide));
     Tensor dh, dw;
     if (with_grad) dh = at::empty_like(h);
@@ -92,6 +87,11 @@ Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor&
 }
 
 }  // namespace reference
+
+int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked) {
+  if (asked > 0) return asked;
+  return std::clamp<int64_t>((16 << 20) / vocab, 128, std::max<int64_t>(tokens, 128));
+}
 
 Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels, const Tensor& scale,
                             int64_t chunk_tokens) {

@@ -14,6 +14,9 @@ inline constexpr int64_t kIgnoredLabel = -100;
 at::Tensor linear_cross_entropy(const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
                                 const at::Tensor& scale, int64_t chunk_tokens = 0);
 
+// Tokens whose logits exist at one time: `asked`, or a choice by size when it is 0.
+int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked);
+
 namespace reference {
 at::Tensor linear_cross_entropy(const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels,
                                 const at::Tensor& scale);

@@ -47,7 +47,7 @@ void Adam::clear_gradients() {
 void Adam::step(const Inputs& in) {
   const at::NoGradGuard no_grad;
   auto gradients = this->gradients();
-  std::optional<Tensor> divisor = in.divisor, found_inf;
+  std::optional<Tensor> divisor = in.divisor.to(at::kFloat), found_inf;
   if (in.found_inf.defined()) found_inf = in.found_inf;
   if (parameters_[0].scalar_type() == at::kDouble) {
     // The fused kernels read the divisor as float32, too coarse for float64 parameters.

@@ -22,7 +22,7 @@ class Adam {
 
   struct Inputs {
     at::Tensor lr;          // 0-dim, float32 (float64 for float64 parameters)
-    at::Tensor divisor;     // 0-dim float32: gradients are divided by it (loss scale / clip coefficient)
+    at::Tensor divisor;     // 0-dim, float32 or float64: gradients are divided by it (loss scale / clip coefficient)
     at::Tensor found_inf;   // 0-dim float32, 1: skip this step; undefined: never skip
   };
   // Reads the parameters' gradients, which it may change.

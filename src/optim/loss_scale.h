@@ -16,6 +16,8 @@ class LossScale {
   const at::Tensor& good_steps() const { return good_steps_; }  // 0-dim int32: steps since the last change
   // found_inf: 0-dim float32, 1 when this step overflowed.
   void update(const at::Tensor& found_inf);
+  // From a checkpoint; ignored when the scale is fixed.
+  void restore(double scale, int64_t good_steps);
 
  private:
   static constexpr double kStart = 65536, kGrowth = 2, kBackoff = 0.5;

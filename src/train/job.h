@@ -1,0 +1,38 @@
+// Assembly of a run from its config: device, tokenizer, data, model, optimizer, checkpoint. Everything that can be wrong with
+// the input is found here, before the first step.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/job_config.h"
+#include "data/loader.h"
+#include "data/tokenizer/tokenizer.h"
+#include "device/backend.h"
+#include "train/evaluation.h"
+#include "train/state.h"
+
+namespace titan::train {
+
+struct Job {
+  config::JobConfig config;
+  std::unique_ptr<device::Backend> backend;
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  std::unique_ptr<data::Loader> loader;
+  std::unique_ptr<Evaluation> evaluation;  // null: validation is off
+  TrainingState state;
+  uint64_t seed = 0;
+  int64_t accumulation_steps = 1;
+  int64_t total_steps = 0;
+  at::ScalarType parameter_dtype = at::kFloat;
+  at::ScalarType compute_dtype = at::kFloat;
+};
+
+// The dtype of the computation: mixed_precision_param over float32 parameters, else the parameters' own.
+at::ScalarType compute_dtype(const config::Training& training);
+
+// Logs what it does. Throws Error or EnvironmentError.
+Job make_job(const config::JobConfig& config);
+
+}  // namespace titan::train

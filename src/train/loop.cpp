@@ -1,0 +1,213 @@
+#include "train/loop.h"
+
+#include <cmath>
+#include <csignal>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "models/model.h"
+#include "observe/metrics_logger.h"
+#include "observe/run_record.h"
+#include "observe/throughput.h"
+#include "ops/recompute.h"
+#include "train/batches.h"
+#include "train/run_facts.h"
+#include "train/saving.h"
+#include "train/signals.h"
+#include "train/step.h"
+
+namespace titan::train {
+namespace {
+
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+observe::MetricsOptions metrics_options(const Job& job, int64_t resumed_step) {
+  const auto& config = job.config;
+  const bool color = log::wants_color(1);
+  return {.run_folder = config.job.dump_folder,
+          .log_freq = config.metrics.log_freq,
+          .total_steps = job.total_steps,
+          .resumed_step = resumed_step,
+          .enable_jsonl = config.metrics.enable_jsonl,
+          .enable_tensorboard = config.metrics.enable_tensorboard,
+          .tensorboard_folder = config.metrics.save_tb_folder,
+          .color = color && !config.metrics.disable_color_printing,
+          .on_terminal = color};
+}
+
+// The state of one run while it goes on.
+class Loop {
+ public:
+  Loop(Job& job, Saving& saving, observe::RunRecord record, int64_t resumed_step)
+      : job_(job),
+        saving_(saving),
+        record_(std::move(record)),
+        metrics_(metrics_options(job, resumed_step)),
+        throughput_({.flops_per_token = record_.flops_per_token,
+                     .peak_flops = record_.peak_flops,
+                     .tokens_seen = job.state.tokens_seen}) {
+    record_.tensorboard_folder = metrics_.tensorboard_path().string();
+    record_.checkpoint_folder = saving.folder().string();
+  }
+
+  int run();
+
+ private:
+  bool one_step();
+  void log_step(const StepResult& result, double lr);
+  void validate();
+  void finish(observe::RunStatus status);
+  observe::StepMetrics memory_metrics() const;
+
+  Job& job_;
+  Saving& saving_;
+  observe::RunRecord record_;
+  observe::MetricsLogger metrics_;
+  observe::Throughput throughput_;
+  double startup_s_ = 0;
+  int64_t first_step_ = 1;
+  double waited_s_ = 0;
+};
+
+observe::StepMetrics Loop::memory_metrics() const {
+  const auto memory = job_.backend->memory();
+  return {.step = job_.state.step,
+          .memory_gib = gib(memory.reserved_peak),
+          .memory_percent = 100.0 * static_cast<double>(memory.reserved_peak) / static_cast<double>(memory.capacity)};
+}
+
+void Loop::log_step(const StepResult& result, double lr) {
+  // The one place where a step's values come to the host: logged steps wait for the device here.
+  observe::StepMetrics metrics = memory_metrics();
+  metrics.loss = result.loss.item<double>();
+  metrics.max_loss = metrics.loss;
+  metrics.grad_norm = result.grad_norm.item<double>();
+  metrics.lr = lr;
+  throughput_.fill(metrics);
+  metrics_.log_step(metrics);
+  record_.loss = metrics.loss;
+  if (!std::isfinite(metrics.loss) && !job_.state.loss_scale.dynamic()) {
+    throw Error("[train] the loss is {} at step {} — lower optimizer.lr, lengthen lr_scheduler.warmup_steps or look at "
+                "the data; the last checkpoint is unharmed", metrics.loss, metrics.step);
+  }
+  job_.backend->reset_peak_memory();
+}
+
+void Loop::validate() {
+  throughput_.pause();
+  const auto result = job_.evaluation->run(job_.state);
+  const observe::StepMetrics memory = memory_metrics();
+  metrics_.log_validation({.step = job_.state.step,
+                           .loss = result.loss,
+                           .bits_per_byte = result.bytes > 0 ? std::optional(result.bits_per_byte) : std::nullopt,
+                           .tokens_per_second = static_cast<double>(result.tokens) / result.seconds,
+                           .memory_gib = memory.memory_gib,
+                           .memory_percent = memory.memory_percent},
+                          throughput_.seconds());
+  if (!record_.first_val_loss) record_.first_val_loss = result.loss;
+  record_.val_loss = result.loss;
+  if (result.bytes > 0) record_.val_bits_per_byte = result.bits_per_byte;
+  throughput_.resume();
+}
+
+// False when the data has ended.
+bool Loop::one_step() {
+  TrainingState& state = job_.state;
+  const auto batches = next_step(*job_.loader, job_.accumulation_steps, job_.backend->device());
+  if (!batches) return false;
+  const double lr = state.peak_lr * state.schedule.factor(state.step + 1);
+  state.lr.fill_(lr);
+  state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batches->valid_tokens));
+  const StepResult result = train_step(state, batches->micro_batches);
+  ++state.step;
+  state.tokens_seen += batches->tokens;
+  const double waited = job_.loader->wait_s();
+  throughput_.add_step(batches->tokens, batches->tokens, waited - std::exchange(waited_s_, waited));
+  if (metrics_.should_log(state.step)) log_step(result, lr);
+  const bool last = state.step == job_.total_steps;
+  const auto& validation = job_.config.validation;
+  if (job_.evaluation && (state.step == 1 || last || state.step % validation.freq == 0)) validate();
+  metrics_.step_done(state.step);
+  if (!last) saving_.after_step(false);
+  return true;
+}
+
+void Loop::finish(observe::RunStatus status) {
+  metrics_.clear_progress();
+  record_.status = status;
+  record_.end_time = unix_time();
+  record_.last_step = job_.state.step;
+  record_.tokens_seen = job_.state.tokens_seen;
+  record_.average_tokens_per_second = throughput_.average_tokens_per_second();
+  record_.training_s += throughput_.seconds();
+  record_.peak_memory = job_.backend->memory().reserved_peak;
+  observe::write_run_record(job_.config.job.dump_folder, record_);
+  for (const auto& line : job_.loader->report().lines()) log::info("{}", line);
+  const observe::FinalFacts facts{.record = record_,
+                                  .process_s = seconds_since_process_start(),
+                                  .startup_s = startup_s_,
+                                  .training_s = throughput_.seconds(),
+                                  .first_step = first_step_,
+                                  .run_folder = job_.config.job.dump_folder,
+                                  .metrics_file = metrics_.metrics_path().string()};
+  for (const auto& line : observe::final_summary(facts)) log::info("{}", line);
+}
+
+int Loop::run() {
+  const StopSignals signals;
+  startup_s_ = seconds_since_process_start();
+  first_step_ = job_.state.step + 1;
+  bool more = true;
+  try {
+    while (job_.state.step < job_.total_steps && signals.received() == 0 && (more = one_step())) {
+    }
+    if (!more && job_.state.step < first_step_) {
+      throw Error("[data] the training set ended before the first step — it holds less than one step of {} tokens",
+                  job_.config.training.seq_len * job_.config.training.local_batch_size);
+    }
+    if (const int signal = signals.received(); signal != 0 && job_.state.step < job_.total_steps) {
+      metrics_.clear_progress();
+      log::warning("Stopped by {} after step {}", signal == SIGINT ? "SIGINT" : "SIGTERM", job_.state.step);
+      saving_.after_interrupt();
+      finish(observe::RunStatus::kInterrupted);
+      return static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated);
+    }
+    if (!more) log::info("The training set ended after {} steps", job_.state.step);
+    saving_.after_step(true);
+  } catch (const std::exception& error) {
+    metrics_.clear_progress();
+    record_.status = observe::RunStatus::kFailed;
+    record_.error = error.what();
+    record_.end_time = unix_time();
+    record_.last_step = job_.state.step;
+    observe::write_run_record(job_.config.job.dump_folder, record_);
+    throw;
+  }
+  finish(observe::RunStatus::kFinished);
+  return 0;
+}
+
+}  // namespace
+
+int run(Job& job, const RunContext& context) {
+  Saving saving(job, context.config_text);
+  if (job.config.checkpoint.create_seed_checkpoint) {
+    saving.seed_checkpoint();
+    return 0;
+  }
+  const int64_t resumed_step = saving.load();
+  if (resumed_step >= job.total_steps) {
+    log::info("The checkpoint of step {} is the last of training.steps = {}: nothing is left to do", resumed_step,
+              job.total_steps);
+    return 0;
+  }
+  TITAN_CHECK(ops::saved_tensor_hooks_installed(), "another autograd engine replaced titan's");
+  const auto record = observe::begin_record(job.config.job.dump_folder, run_record(job, context), resumed_step > 0);
+  observe::write_run_record(job.config.job.dump_folder, record);
+  for (const auto& line : observe::startup_summary(startup_facts(job, record))) log::info("{}", line);
+  return Loop(job, saving, record, resumed_step).run();
+}
+
+}  // namespace titan::train

@@ -1,0 +1,133 @@
+#include "train/saving.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "checkpoint/dtype.h"
+#include "checkpoint/hf_folder.h"
+#include "checkpoint/load_plan.h"
+#include "checkpoint/store.h"
+#include "models/hf.h"
+#include "models/hf_config.h"
+
+namespace titan::train {
+namespace {
+
+void load_step(const checkpoint::LoadPlan& plan, Job& job) {
+  const checkpoint::Step step(plan.path);
+  const checkpoint::LoadOptions options{.allow_cast = !plan.resumes, .allow_unexpected = !plan.resumes};
+  if (plan.model) checkpoint::load_part(step, checkpoint::Part::kModel, model_tensors(*job.state.model), options);
+  if (plan.optimizer) {
+    checkpoint::load_part(step, checkpoint::Part::kOptimizer, optimizer_tensors(*job.state.optimizer), options);
+  }
+  if (plan.train_state) restore_small_state(step.state(), job.state);
+  if (plan.dataloader) job.loader->restore(step.state().at("data"));
+}
+
+checkpoint::ForeignNames hf_names(const models::ModelArgs& args) {
+  return {.foreign_name = [](const std::string& name) { return models::hf_name(name); },
+          .from_foreign = [args](const std::string& name, const at::Tensor& t) { return models::from_hf(args, name, t); },
+          .to_foreign = [args](const std::string& name, const at::Tensor& t) { return models::to_hf(args, name, t); },
+          .ignored = [args](const std::string& name) { return models::hf_ignored(args, name); }};
+}
+
+}  // namespace
+
+Saving::Saving(Job& job, std::string config_text) : job_(job), config_text_(std::move(config_text)) {
+  const auto& config = job.config;
+  folder_ = std::filesystem::path(config.job.dump_folder) / config.checkpoint.folder;
+  if (!writes()) return;
+  checkpoint::check_keep_latest_k(config.checkpoint.keep_latest_k);
+  for (const auto& name : checkpoint::remove_leftovers(folder_)) {
+    log::info("Removed {}: an earlier process ended while it was writing", (folder_ / name).string());
+  }
+}
+
+bool Saving::writes() const { return job_.config.checkpoint.enable && !job_.config.checkpoint.load_only; }
+
+std::filesystem::path Saving::folder() const { return writes() ? folder_ : std::filesystem::path(); }
+
+int64_t Saving::load() {
+  const auto& config = job_.config;
+  if (!config.checkpoint.enable) return 0;
+  log::info("Checkpointing active. Checkpoints will be loaded from and saved to {}", folder_.string());
+  const auto plan = checkpoint::plan_load(config.checkpoint, checkpoint::list_steps(folder_), config.model.hf_assets_path);
+  for (const auto& warning : plan.warnings) log::warning("{}", warning);
+  if (plan.source == checkpoint::LoadPlan::Source::kNothing) return 0;
+  const Stopwatch watch;
+  log::info("Loading the checkpoint from {}", plan.path.string());
+  const at::NoGradGuard no_grad;
+  if (plan.source == checkpoint::LoadPlan::Source::kHuggingFace) {
+    checkpoint::load_hf(checkpoint::HfFolder(plan.path), model_tensors(*job_.state.model),
+                        hf_names(job_.state.model->args()));
+  } else {
+    load_step(plan, job_);
+  }
+  log::info("Finished loading the checkpoint in {:.2f} seconds", watch.seconds());
+  saved_step_ = plan.resumes && plan.optimizer ? job_.state.step : -1;
+  return job_.state.step;
+}
+
+nlohmann::json Saving::state_json() const {
+  nlohmann::json state = small_state(job_.state);
+  state["data"] = job_.loader->state();
+  state["model_args"] = models::args_to_json(job_.state.model->args());
+  state["config"] = config_text_;
+  return state;
+}
+
+void Saving::save_full(bool last) {
+  const Stopwatch watch;
+  log::info("Saving the checkpoint to {}", (folder_ / checkpoint::step_name(job_.state.step)).string());
+  const checkpoint::Snapshot snapshot{model_tensors(*job_.state.model), optimizer_tensors(*job_.state.optimizer),
+                                      state_json()};
+  const auto result = checkpoint::save(folder_, job_.state.step, snapshot,
+                                       {.keep_latest_k = job_.config.checkpoint.keep_latest_k, .last = last});
+  saved_step_ = job_.state.step;
+  log::info("Finished saving the checkpoint in {:.2f} seconds ({})", watch.seconds(), text::bytes(result.bytes));
+}
+
+void Saving::save_last_model() {
+  const auto& config = job_.config.checkpoint;
+  const Stopwatch watch;
+  const auto dtype = checkpoint::floating_dtype(config.export_dtype);
+  const auto folder = folder_ / checkpoint::step_name(job_.state.step);
+  log::info("Saving the model alone in {} to {}", config.export_dtype, folder.string());
+  const auto tensors = model_tensors(*job_.state.model);
+  if (config.last_save_in_hf) {
+    const auto& args = job_.state.model->args();
+    checkpoint::save_hf(folder, checkpoint::sources_of(tensors, dtype), hf_names(args),
+                        {.config_json = models::hf_config_of(args, config.export_dtype).dump(2),
+                         .assets = checkpoint::hf_assets_in(job_.config.model.hf_assets_path)});
+  } else {
+    checkpoint::save_model(folder_, job_.state.step, checkpoint::sources_of(tensors, dtype), state_json(),
+                           {.keep_latest_k = config.keep_latest_k, .last = true});
+  }
+  saved_step_ = job_.state.step;
+  log::info("Finished saving the model in {:.2f} seconds", watch.seconds());
+}
+
+void Saving::after_step(bool last) {
+  if (!writes()) return;
+  const auto& config = job_.config.checkpoint;
+  const int64_t step = job_.state.step;
+  if (last) {
+    config.last_save_model_only ? save_last_model() : save_full(true);
+  } else if (step % config.interval == 0 || (step == 1 && config.enable_first_step_checkpoint)) {
+    save_full(false);
+  }
+}
+
+void Saving::after_interrupt() {
+  if (writes() && saved_step_ != job_.state.step) save_full(false);
+}
+
+void Saving::seed_checkpoint() {
+  checkpoint::save_model(folder_, 0, checkpoint::sources_of(model_tensors(*job_.state.model)), state_json());
+  log::info("Created the seed checkpoint {}", (folder_ / checkpoint::step_name(0)).string());
+}
+
+}  // namespace titan::train

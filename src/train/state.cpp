@@ -1,0 +1,49 @@
+#include "train/state.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "base/error.h"
+
+namespace titan::train {
+
+using checkpoint::NamedTensor;
+
+std::vector<NamedTensor> model_tensors(models::Model& model) {
+  std::vector<NamedTensor> tensors;
+  model.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
+    tensors.push_back({name, parameter.detach()});
+  });
+  return tensors;
+}
+
+std::vector<NamedTensor> optimizer_tensors(optim::Adam& optimizer) {
+  std::vector<NamedTensor> tensors;
+  optimizer.visit_state([&](const std::string& name, at::Tensor& state) {
+    const size_t dot = name.find('.');
+    tensors.push_back({checkpoint::optimizer_name(name.substr(0, dot), name.substr(dot + 1)), state});
+  });
+  return tensors;
+}
+
+nlohmann::json small_state(const TrainingState& state) {
+  const at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  return {{"step", state.step},
+          {"tokens_seen", state.tokens_seen},
+          {"loss_scale", state.loss_scale.scale().item<double>()},
+          {"loss_scale_good_steps", state.loss_scale.good_steps().item<int64_t>()},
+          {"rng_cpu", checkpoint::encode_bytes(generator.get_state())}};
+}
+
+void restore_small_state(const nlohmann::json& json, TrainingState& state) {
+  const auto need = [&](const char* key) -> const nlohmann::json& {
+    if (!json.contains(key)) throw Error("[checkpoint] the state has no '{}' — it was not written by titan train", key);
+    return json.at(key);
+  };
+  state.step = need("step").get<int64_t>();
+  state.tokens_seen = need("tokens_seen").get<int64_t>();
+  state.loss_scale.restore(need("loss_scale").get<double>(), need("loss_scale_good_steps").get<int64_t>());
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  generator.set_state(checkpoint::decode_bytes(need("rng_cpu").get<std::string>()));
+}
+
+}  // namespace titan::train

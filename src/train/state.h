@@ -1,0 +1,45 @@
+// What a training run consists of on its device, and what a checkpoint of it holds.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <vector>
+
+#include "checkpoint/state.h"
+#include "models/model.h"
+#include "nn/block_runner.h"
+#include "optim/adam.h"
+#include "optim/loss_scale.h"
+#include "optim/schedule.h"
+
+namespace titan::train {
+
+struct TrainingState {
+  std::unique_ptr<models::Model> model;
+  std::unique_ptr<nn::BlockRunner> runner;
+  std::unique_ptr<optim::Adam> optimizer;
+  optim::LossScale loss_scale;
+  optim::Schedule schedule;
+  double peak_lr = 0;
+  double max_norm = 1;
+  int64_t loss_chunk_tokens = 0;
+
+  int64_t step = 0;         // optimizer steps done
+  int64_t tokens_seen = 0;  // label tokens of those steps
+
+  // Scalars of a step, on the device for the whole run: a step reads them there, the host only writes them before it.
+  at::Tensor lr;                    // float32, float64 for float64 parameters
+  at::Tensor inverse_valid_tokens;  // likewise
+};
+
+// Parameters by name, in the model's order.
+std::vector<checkpoint::NamedTensor> model_tensors(models::Model& model);
+// optimizer.exp_avg.<name>, …: the tensors themselves.
+std::vector<checkpoint::NamedTensor> optimizer_tensors(optim::Adam& optimizer);
+
+// step, tokens_seen, loss scale, RNG state of the CPU generator; the trainer adds data position and config.
+nlohmann::json small_state(const TrainingState& state);
+void restore_small_state(const nlohmann::json& json, TrainingState& state);
+
+}  // namespace titan::train
