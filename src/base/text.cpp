@@ -23,6 +23,11 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return fmt::format("{}", fmt::join(parts.begin(), parts.end(), separator));
 }
 
+std::string listed(std::span<const std::string> words, size_t shown) {
+  if (words.size() <= shown) return join(words, ", ");
+  return fmt::format("{} and {} more", join(words.first(shown), ", "), words.size() - shown);
+}
+
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
   const size_t begin = text.find_first_not_of(kBlank);

@@ -12,6 +12,8 @@ namespace titan::text {
 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(std::span<const std::string> parts, std::string_view separator);
+// "a, b, c and 7 more": the first `shown` of a list, for messages.
+std::string listed(std::span<const std::string> words, size_t shown = 5);
 std::string_view trim(std::string_view text);
 bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes);
 

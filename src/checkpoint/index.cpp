@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "checkpoint/dtype.h"
-#include "checkpoint/json.h"
 
 namespace titan::checkpoint {
 namespace fs = std::filesystem;
@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kFormat = "titan-checkpoint";
 
 uint64_t checksum_member(const nlohmann::json& object, const std::string& what) {
-  const std::string text = string_member(object, "xxh3", what);
+  const std::string text = json::string_member(object, "xxh3", what);
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   if (error != std::errc() || end != text.data() + text.size() || text.size() != 16) {
@@ -26,29 +26,31 @@ uint64_t checksum_member(const nlohmann::json& object, const std::string& what) 
 
 IndexedTensor parse_tensor(const nlohmann::json& entry, const std::string& what) {
   IndexedTensor tensor;
-  tensor.file = string_member(entry, "file", what);
+  tensor.file = json::string_member(entry, "file", what);
   if (tensor.file.empty() || tensor.file.find('/') != std::string::npos) {
     throw Error("{}: 'file' is \"{}\", a name inside the step folder is needed", what, tensor.file);
   }
-  const std::string tag = string_member(entry, "dtype", what);
+  const std::string tag = json::string_member(entry, "dtype", what);
   const auto dtype = dtype_of_tag(tag);
   if (!dtype) throw Error("{}: unknown element type {}", what, tag);
   tensor.dtype = *dtype;
-  tensor.shape = sizes_member(entry, "shape", what);
+  tensor.shape = json::sizes_member(entry, "shape", what);
   tensor.xxh3 = checksum_member(entry, what);
   return tensor;
 }
 
-void check_header(nlohmann::json& json, const std::string& what) {
-  if (string_member(json, "format", what) != kFormat) throw Error("{} is of another format than {}", what, kFormat);
-  if (const int64_t version = size_member(json, "version", what); version > kFormatVersion) {
-    throw Error("{} has format version {}, this titan reads up to {} — use a newer titan", what, version, kFormatVersion);
+void check_header(nlohmann::json& root, const std::string& what) {
+  if (json::string_member(root, "format", what) != kFormat)
+    throw Error("{} is of another format than {}", what, kFormat);
+  if (const int64_t version = json::size_member(root, "version", what); version > kFormatVersion) {
+    throw Error("{} has format version {}, this titan reads up to {} — use a newer titan", what,
+                version, kFormatVersion);
   }
-  const uint64_t stored = checksum_member(json, what);
-  json.erase("xxh3");
-  if (const uint64_t computed = hash::xxh3(json.dump()); computed != stored) {
-    throw Error("{} is damaged: its content has the checksum {}, {} is stored", what, hash::hex(computed),
-                hash::hex(stored));
+  const uint64_t stored = checksum_member(root, what);
+  root.erase("xxh3");
+  if (const uint64_t computed = hash::xxh3(root.dump()); computed != stored) {
+    throw Error("{} is damaged: its content has the checksum {}, {} is stored", what,
+                hash::hex(computed), hash::hex(stored));
   }
 }
 
@@ -60,7 +62,9 @@ int64_t IndexedTensor::numel() const {
   return numel;
 }
 
-int64_t IndexedTensor::bytes() const { return numel() * static_cast<int64_t>(c10::elementSize(dtype)); }
+int64_t IndexedTensor::bytes() const {
+  return numel() * static_cast<int64_t>(c10::elementSize(dtype));
+}
 
 bool Index::has_optimizer() const {
   for (const auto& [name, tensor] : tensors) {
@@ -72,36 +76,39 @@ bool Index::has_optimizer() const {
 void add(Index& index, const Written& written) {
   for (const auto& file : written.files) index.files[file.name] = file.bytes;
   for (const auto& tensor : written.tensors) {
-    const bool added = index.tensors.insert({tensor.name, {tensor.file, tensor.dtype, tensor.shape, tensor.xxh3}}).second;
+    const bool added =
+        index.tensors.insert({tensor.name, {tensor.file, tensor.dtype, tensor.shape, tensor.xxh3}})
+            .second;
     TITAN_CHECK(added, "two tensors are named '{}'", tensor.name);
   }
 }
 
 std::string to_text(const Index& index) {
-  nlohmann::json json = {{"format", kFormat},          {"version", kFormatVersion}, {"step", index.step},
-                         {"files", index.files}, {"state", index.state},      {"tensors", nlohmann::json::object()}};
+  nlohmann::json root = {{"format", kFormat},    {"version", kFormatVersion},
+                         {"step", index.step},   {"files", index.files},
+                         {"state", index.state}, {"tensors", nlohmann::json::object()}};
   for (const auto& [name, tensor] : index.tensors) {
-    json["tensors"][name] = {{"file", tensor.file},
+    root["tensors"][name] = {{"file", tensor.file},
                              {"dtype", tag_of_dtype(tensor.dtype)},
                              {"shape", tensor.shape},
                              {"xxh3", hash::hex(tensor.xxh3)}};
   }
-  json["xxh3"] = hash::hex(hash::xxh3(json.dump()));
-  return json.dump(1) + "\n";
+  root["xxh3"] = hash::hex(hash::xxh3(root.dump()));
+  return root.dump(1) + "\n";
 }
 
 Index read_index(const fs::path& step_folder) {
   const fs::path path = step_folder / kIndexFile;
   const std::string what = fmt::format("[checkpoint] {}", path.string());
-  auto json = parse_strict_json(files::read(path), what);
-  check_header(json, what);
+  auto root = json::parse_strict(files::read(path), what);
+  check_header(root, what);
   Index index;
-  index.step = size_member(json, "step", what);
-  index.state = member(json, "state", what);
-  for (const auto& [name, bytes] : member(json, "files", what).items()) {
-    index.files[name] = size_member(json["files"], name.c_str(), what + ": files");
+  index.step = json::size_member(root, "step", what);
+  index.state = json::member(root, "state", what);
+  for (const auto& [name, bytes] : json::member(root, "files", what).items()) {
+    index.files[name] = json::size_member(root["files"], name.c_str(), what + ": files");
   }
-  for (const auto& [name, entry] : member(json, "tensors", what).items()) {
+  for (const auto& [name, entry] : json::member(root, "tensors", what).items()) {
     index.tensors[name] = parse_tensor(entry, fmt::format("{}: tensor '{}'", what, name));
   }
   return index;

@@ -1,9 +1,12 @@
-// index.json of a step folder: which tensor lies in which file, with type, global shape and checksum, and the small state.
-// The file is what makes a step folder complete. Format version 1; what must never change for it:
-//   {"format": "titan-checkpoint", "version": 1, "step": N, "files": {NAME: BYTES}, "state": {…}, "xxh3": HEX,
-//    "tensors": {NAME: {"file", "dtype" (safetensors' tags), "shape", "xxh3" (16 hex digits, of the bytes in the file)}}}
-// where the outer "xxh3" is that of the object's compact text, keys sorted, without that member. A reader refuses a higher
-// version; a writer that changes the meaning of a member raises it.
+// index.json of a step folder: which tensor lies in which file, with type, global shape and
+// checksum, and the small state. The file is what makes a step folder complete. Format version 1;
+// what must never change for it:
+//   {"format": "titan-checkpoint", "version": 1, "step": N, "files": {NAME: BYTES}, "state": {…},
+//   "xxh3": HEX,
+//    "tensors": {NAME: {"file", "dtype" (safetensors' tags), "shape", "xxh3" (16 hex digits, of the
+//    bytes in the file)}}}
+// where the outer "xxh3" is that of the object's compact text, keys sorted, without that member. A
+// reader refuses a higher version; a writer that changes the meaning of a member raises it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -45,7 +48,8 @@ struct Index {
 void add(Index& index, const Written& written);
 
 std::string to_text(const Index& index);
-// Throws Error naming file and member when the text is damaged, of another format or of a newer version.
+// Throws Error naming file and member when the text is damaged, of another format or of a newer
+// version.
 Index read_index(const std::filesystem::path& step_folder);
 
 }  // namespace titan::checkpoint

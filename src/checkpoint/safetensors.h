@@ -1,6 +1,7 @@
-// Reading safetensors files, strictly: a file is accepted whole or refused by name before any tensor of it is used.
-// Layout (fixed by the format): u64 little-endian header length, JSON header, data. Each header entry has dtype, shape and
-// [begin, end) in the data; here the entries must cover the data exactly once and be aligned to their element size.
+// Reading safetensors files, strictly: a file is accepted whole or refused by name before any
+// tensor of it is used. Layout (fixed by the format): u64 little-endian header length, JSON header,
+// data. Each header entry has dtype, shape and [begin, end) in the data; here the entries must
+// cover the data exactly once and be aligned to their element size.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,7 +27,8 @@ struct StoredTensor {
 
 class SafetensorsFile {
  public:
-  // Maps the file and checks all of it but the values. Throws Error naming file, tensor and numbers.
+  // Maps the file and checks all of it but the values. Throws Error naming file, tensor and
+  // numbers.
   explicit SafetensorsFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
@@ -35,7 +37,8 @@ class SafetensorsFile {
 
   // REQUIRES: the tensor is in tensors().
   std::string_view bytes(const std::string& name) const;
-  // A CPU tensor over the mapped file, no copy; it keeps the map alive. Never write to it: the map is read-only.
+  // A CPU tensor over the mapped file, no copy; it keeps the map alive. Never write to it: the map
+  // is read-only.
   at::Tensor view(const std::string& name) const;
 
  private:

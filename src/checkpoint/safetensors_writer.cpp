@@ -14,15 +14,17 @@ namespace titan::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{64} << 20;  // of a tensor that must be cast or comes from a device
+constexpr int64_t kPieceBytes = int64_t{64}
+                                << 20;  // of a tensor that must be cast or comes from a device
 
-// Calls `take` with the tensor's bytes as `dtype` in row-major order: all at once when they lie in memory like that, else in
-// pieces.
+// Calls `take` with the tensor's bytes as `dtype` in row-major order: all at once when they lie in
+// memory like that, else in pieces.
 template <class Take>
 void for_each_piece(const at::Tensor& tensor, at::ScalarType dtype, const Take& take) {
   const at::Tensor flat = tensor.detach().contiguous().view({-1});
   const auto pass = [&](const at::Tensor& host) {
-    take(std::string_view(static_cast<const char*>(host.const_data_ptr()), static_cast<size_t>(host.nbytes())));
+    take(std::string_view(static_cast<const char*>(host.const_data_ptr()),
+                          static_cast<size_t>(host.nbytes())));
   };
   if (flat.device().is_cpu() && flat.scalar_type() == dtype) {
     pass(flat);
@@ -39,8 +41,9 @@ std::string header_bytes(std::span<const TensorSource* const> order) {
   int64_t offset = 0;
   for (const auto* source : order) {
     const int64_t end = offset + source->bytes();
-    header[source->name] = {
-        {"dtype", tag_of_dtype(source->dtype)}, {"shape", source->shape}, {"data_offsets", {offset, end}}};
+    header[source->name] = {{"dtype", tag_of_dtype(source->dtype)},
+                            {"shape", source->shape},
+                            {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -53,7 +56,8 @@ std::string header_bytes(std::span<const TensorSource* const> order) {
 
 uint64_t write_tensor(const TensorSource& source, files::Writer& file) {
   const at::Tensor tensor = source.make();
-  TITAN_CHECK(tensor.sizes() == at::IntArrayRef(source.shape), "'{}' was announced as [{}] and came as [{}]", source.name,
+  TITAN_CHECK(tensor.sizes() == at::IntArrayRef(source.shape),
+              "'{}' was announced as [{}] and came as [{}]", source.name,
               fmt::join(source.shape, ", "), fmt::join(tensor.sizes().vec(), ", "));
   hash::Xxh3 hash;
   for_each_piece(tensor, source.dtype, [&](std::string_view bytes) {
@@ -63,8 +67,8 @@ uint64_t write_tensor(const TensorSource& source, files::Writer& file) {
   return hash.digest();
 }
 
-void write_one_file(const fs::path& folder, const std::string& name, std::span<const TensorSource> sources,
-                    Written& written) {
+void write_one_file(const fs::path& folder, const std::string& name,
+                    std::span<const TensorSource> sources, Written& written) {
   std::vector<const TensorSource*> order;
   for (const auto& source : sources) order.push_back(&source);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
@@ -91,11 +95,13 @@ int64_t TensorSource::bytes() const {
   return bytes;
 }
 
-std::vector<TensorSource> sources_of(std::span<const NamedTensor> tensors, std::optional<at::ScalarType> cast_to) {
+std::vector<TensorSource> sources_of(std::span<const NamedTensor> tensors,
+                                     std::optional<at::ScalarType> cast_to) {
   std::vector<TensorSource> sources;
   sources.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) {
-    const auto dtype = cast_to && at::isFloatingType(tensor.scalar_type()) ? *cast_to : tensor.scalar_type();
+    const auto dtype =
+        cast_to && at::isFloatingType(tensor.scalar_type()) ? *cast_to : tensor.scalar_type();
     tag_of_dtype(dtype);
     sources.push_back({name, dtype, tensor.sizes().vec(), [tensor = tensor] { return tensor; }});
   }
@@ -111,13 +117,14 @@ int64_t bytes_needed(std::span<const TensorSource> sources) {
   return bytes;
 }
 
-Written write_safetensors(const fs::path& folder, const std::string& stem, std::span<const TensorSource> sources,
-                          int64_t max_file_bytes) {
+Written write_safetensors(const fs::path& folder, const std::string& stem,
+                          std::span<const TensorSource> sources, int64_t max_file_bytes) {
   std::set<std::string> names;
   std::vector<size_t> begins{0};
   int64_t bytes = 0;
   for (size_t i = 0; i < sources.size(); ++i) {
-    TITAN_CHECK(names.insert(sources[i].name).second, "two tensors are named '{}'", sources[i].name);
+    TITAN_CHECK(names.insert(sources[i].name).second, "two tensors are named '{}'",
+                sources[i].name);
     if (i > begins.back() && bytes + sources[i].bytes() > max_file_bytes) {
       begins.push_back(i);
       bytes = 0;

@@ -1,5 +1,5 @@
-// Writing safetensors files tensor by tensor: a tensor is made when its turn comes and goes straight to the file, so no
-// second copy of a model is in memory.
+// Writing safetensors files tensor by tensor: a tensor is made when its turn comes and goes
+// straight to the file, so no second copy of a model is in memory.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,8 +15,8 @@
 
 namespace titan::checkpoint {
 
-// A tensor that is to be written. `make` is called once, when its turn comes, and returns a tensor of `shape` on any device;
-// it is cast to `dtype` in pieces while it is written.
+// A tensor that is to be written. `make` is called once, when its turn comes, and returns a tensor
+// of `shape` on any device; it is cast to `dtype` in pieces while it is written.
 struct TensorSource {
   std::string name;
   at::ScalarType dtype = at::kFloat;
@@ -26,8 +26,8 @@ struct TensorSource {
   int64_t bytes() const;
 };
 
-// Sources of tensors that exist; floating tensors are stored as `cast_to` when it is given. Throws Error for a type that
-// cannot be stored.
+// Sources of tensors that exist; floating tensors are stored as `cast_to` when it is given. Throws
+// Error for a type that cannot be stored.
 std::vector<TensorSource> sources_of(std::span<const NamedTensor> tensors,
                                      std::optional<at::ScalarType> cast_to = std::nullopt);
 
@@ -52,9 +52,10 @@ struct Written {
 // Bytes of all tensors plus a bound of the headers.
 int64_t bytes_needed(std::span<const TensorSource> sources);
 
-// Writes <stem>-00001-of-0000n.safetensors … into `folder`, flushed to disk; a file takes tensors in the given order until
-// the next would exceed `max_file_bytes` (a larger tensor gets a file of its own). Inside a file wider element types come
-// first, so that every tensor is aligned. Names must be unique (TITAN_CHECK). Throws EnvironmentError when writing fails.
+// Writes <stem>-00001-of-0000n.safetensors … into `folder`, flushed to disk; a file takes tensors
+// in the given order until the next would exceed `max_file_bytes` (a larger tensor gets a file of
+// its own). Inside a file wider element types come first, so that every tensor is aligned. Names
+// must be unique (TITAN_CHECK). Throws EnvironmentError when writing fails.
 Written write_safetensors(const std::filesystem::path& folder, const std::string& stem,
                           std::span<const TensorSource> sources, int64_t max_file_bytes);
 

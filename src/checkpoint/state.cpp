@@ -8,7 +8,9 @@ namespace {
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  throw Error("[checkpoint] character '{}' in hexadecimal bytes of a stored state — the state is damaged", c);
+  throw Error(
+      "[checkpoint] character '{}' in hexadecimal bytes of a stored state — the state is damaged",
+      c);
 }
 
 }  // namespace
@@ -18,7 +20,8 @@ std::string optimizer_name(std::string_view state, std::string_view parameter) {
 }
 
 Part part_of(std::string_view name) {
-  return name.substr(0, kOptimizerPrefix.size()) == kOptimizerPrefix ? Part::kOptimizer : Part::kModel;
+  return name.substr(0, kOptimizerPrefix.size()) == kOptimizerPrefix ? Part::kOptimizer
+                                                                     : Part::kModel;
 }
 
 std::string encode_bytes(const at::Tensor& bytes) {
@@ -37,8 +40,10 @@ std::string encode_bytes(const at::Tensor& bytes) {
 
 at::Tensor decode_bytes(std::string_view hex) {
   if (hex.size() % 2 != 0) {
-    throw Error("[checkpoint] {} hexadecimal digits in a stored state, an even number is needed — the state is damaged",
-                hex.size());
+    throw Error(
+        "[checkpoint] {} hexadecimal digits in a stored state, an even number is needed — the "
+        "state is damaged",
+        hex.size());
   }
   const at::Tensor bytes = at::empty({static_cast<int64_t>(hex.size() / 2)}, at::kByte);
   auto* data = bytes.mutable_data_ptr<uint8_t>();

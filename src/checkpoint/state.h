@@ -1,6 +1,7 @@
 // What a checkpoint is made of: named tensors, in two parts, and one small JSON object.
-// Names are the unfused, unpadded global names of the parameters ("layers.0.attention.wq.weight"); the state that an
-// optimizer keeps for one is "optimizer.<state>.<name>". No rank, mesh or padding appears in a name or a shape.
+// Names are the unfused, unpadded global names of the parameters ("layers.0.attention.wq.weight");
+// the state that an optimizer keeps for one is "optimizer.<state>.<name>". No rank, mesh or padding
+// appears in a name or a shape.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -27,11 +28,14 @@ Part part_of(std::string_view name);
 
 struct Snapshot {
   std::vector<NamedTensor> model;
-  std::vector<NamedTensor> optimizer;  // empty in a model-only checkpoint; names made by optimizer_name()
-  nlohmann::json state = nlohmann::json::object();  // step, tokens, data position, RNG, config; finite numbers only
+  std::vector<NamedTensor>
+      optimizer;  // empty in a model-only checkpoint; names made by optimizer_name()
+  nlohmann::json state =
+      nlohmann::json::object();  // step, tokens, data position, RNG, config; finite numbers only
 };
 
-// A one-dimensional uint8 tensor (an RNG state) as hexadecimal text and back; decode throws Error on other text.
+// A one-dimensional uint8 tensor (an RNG state) as hexadecimal text and back; decode throws Error
+// on other text.
 std::string encode_bytes(const at::Tensor& bytes);
 at::Tensor decode_bytes(std::string_view hex);
 

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "checkpoint/dtype.h"
+#include "checkpoint/step_folder.h"
 
 namespace titan::checkpoint {
 namespace fs = std::filesystem;
@@ -17,38 +18,45 @@ std::string described(at::ScalarType dtype, at::IntArrayRef shape) {
   return fmt::format("{} [{}]", tag_of_dtype(dtype), fmt::join(shape.vec(), ", "));
 }
 
-// "a, b, c and 7 more"
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 5;
-  std::string text = text::join(std::span(names).first(std::min(names.size(), kShown)), ", ");
-  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
-  return text;
-}
-
 void check_file(const SafetensorsFile& file, const std::string& name, const Index& index) {
   const std::string what = fmt::format("[checkpoint] {}", file.path().string());
   const int64_t expected = index.files.at(name);
   if (file.size_bytes() != expected) {
-    throw Error("{} has {} bytes, {} says {} — the file is cut off or was replaced", what, file.size_bytes(), kIndexFile,
-                expected);
+    throw Error("{} has {} bytes, {} says {} — the file is cut off or was replaced", what,
+                file.size_bytes(), kIndexFile, expected);
   }
   for (const auto& [tensor_name, tensor] : file.tensors()) {
     const auto found = index.tensors.find(tensor_name);
     if (found == index.tensors.end() || found->second.file != name) {
-      throw Error("{} holds the tensor '{}', which {} does not list for it", what, tensor_name, kIndexFile);
+      throw Error("{} holds the tensor '{}', which {} does not list for it", what, tensor_name,
+                  kIndexFile);
     }
     const auto& indexed = found->second;
     if (indexed.dtype != tensor.dtype || indexed.shape != tensor.shape) {
-      throw Error("{}: tensor '{}' is {}, {} says {}", what, tensor_name, described(tensor.dtype, tensor.shape), kIndexFile,
+      throw Error("{}: tensor '{}' is {}, {} says {}", what, tensor_name,
+                  described(tensor.dtype, tensor.shape), kIndexFile,
                   described(indexed.dtype, indexed.shape));
     }
   }
 }
 
+const char* other_format(const fs::path& folder) {
+  if (fs::exists(folder / "model.safetensors.index.json") ||
+      fs::exists(folder / "model.safetensors")) {
+    return " — it is a Hugging Face folder: set checkpoint.initial_load_in_hf, or titan checkpoint "
+           "import";
+  }
+  if (fs::exists(folder / ".metadata"))
+    return " — it is a PyTorch DCP folder, which this titan does not read";
+  if (!list_steps(folder).empty()) return " — it holds step folders, name one of them";
+  return "";
+}
+
 fs::path checked_folder(fs::path folder) {
   if (!fs::is_directory(folder)) throw Error("[checkpoint] there is no folder {}", folder.string());
   if (!fs::is_regular_file(folder / kIndexFile)) {
-    throw Error("[checkpoint] {} is no checkpoint of titan: it has no {}", folder.string(), kIndexFile);
+    throw Error("[checkpoint] {} is no checkpoint of titan: it has no {}{}", folder.string(),
+                kIndexFile, other_format(folder));
   }
   return folder;
 }
@@ -57,22 +65,30 @@ void check_target(const Step& step, const NamedTensor& target, bool allow_cast) 
   const IndexedTensor& stored = step.index().tensors.at(target.name);
   const auto& tensor = target.tensor;
   if (tensor.sizes() != at::IntArrayRef(stored.shape)) {
-    throw Error("[checkpoint] {}: '{}' has the shape [{}], the model needs [{}] — is this checkpoint of another model size?",
-                step.folder().string(), target.name, fmt::join(stored.shape, ", "), fmt::join(tensor.sizes().vec(), ", "));
+    throw Error(
+        "[checkpoint] {}: '{}' has the shape [{}], the model needs [{}] — is this checkpoint of "
+        "another model size?",
+        step.folder().string(), target.name, fmt::join(stored.shape, ", "),
+        fmt::join(tensor.sizes().vec(), ", "));
   }
   if (!allow_cast && tensor.scalar_type() != stored.dtype) {
-    throw Error("[checkpoint] {}: '{}' is stored as {}, this run keeps it as {} — set training.dtype as it was, or load the "
-                "model only",
-                step.folder().string(), target.name, dtype_name(stored.dtype), dtype_name(tensor.scalar_type()));
+    throw Error(
+        "[checkpoint] {}: '{}' is stored as {}, this run keeps it as {} — set training.dtype as it "
+        "was, or load the "
+        "model only",
+        step.folder().string(), target.name, dtype_name(stored.dtype),
+        dtype_name(tensor.scalar_type()));
   }
 }
 
 }  // namespace
 
-Step::Step(fs::path folder) : folder_(checked_folder(std::move(folder))), index_(read_index(folder_)) {
+Step::Step(fs::path folder)
+    : folder_(checked_folder(std::move(folder))), index_(read_index(folder_)) {
   for (const auto& [name, bytes] : index_.files) {
     if (!fs::is_regular_file(folder_ / name)) {
-      throw Error("[checkpoint] {} is missing, {} lists it with {} bytes", (folder_ / name).string(), kIndexFile, bytes);
+      throw Error("[checkpoint] {} is missing, {} lists it with {} bytes",
+                  (folder_ / name).string(), kIndexFile, bytes);
     }
     const auto& file = files_.emplace(name, SafetensorsFile(folder_ / name)).first->second;
     check_file(file, name, index_);
@@ -80,8 +96,8 @@ Step::Step(fs::path folder) : folder_(checked_folder(std::move(folder))), index_
   for (const auto& [name, tensor] : index_.tensors) {
     const auto file = files_.find(tensor.file);
     if (file == files_.end() || !file->second.tensors().contains(name)) {
-      throw Error("[checkpoint] {}: tensor '{}' should be in {}, which does not hold it", folder_.string(), name,
-                  tensor.file);
+      throw Error("[checkpoint] {}: tensor '{}' should be in {}, which does not hold it",
+                  folder_.string(), name, tensor.file);
     }
   }
 }
@@ -95,7 +111,8 @@ bool Step::has(Part part) const {
 
 const SafetensorsFile& Step::file_of(const std::string& name) const {
   const auto found = index_.tensors.find(name);
-  if (found == index_.tensors.end()) throw Error("[checkpoint] {} holds no tensor '{}'", folder_.string(), name);
+  if (found == index_.tensors.end())
+    throw Error("[checkpoint] {} holds no tensor '{}'", folder_.string(), name);
   return files_.at(found->second.file);
 }
 
@@ -108,13 +125,16 @@ std::optional<uint64_t> Step::damaged(const std::string& name) const {
 at::Tensor Step::view(const std::string& name, bool verify) const {
   const SafetensorsFile& file = file_of(name);
   if (const auto computed = verify ? damaged(name) : std::nullopt) {
-    throw Error("[checkpoint] {}: tensor '{}' is damaged: its bytes have the checksum {}, {} is stored — use another step",
-                file.path().string(), name, hash::hex(*computed), hash::hex(index_.tensors.at(name).xxh3));
+    throw Error(
+        "[checkpoint] {}: tensor '{}' is damaged: its bytes have the checksum {}, {} is stored — "
+        "use another step",
+        file.path().string(), name, hash::hex(*computed), hash::hex(index_.tensors.at(name).xxh3));
   }
   return file.view(name);
 }
 
-std::vector<std::string> load_part(const Step& step, Part part, std::span<const NamedTensor> targets,
+std::vector<std::string> load_part(const Step& step, Part part,
+                                   std::span<const NamedTensor> targets,
                                    const LoadOptions& options) {
   const auto& stored = step.index().tensors;
   std::set<std::string> wanted;
@@ -128,13 +148,16 @@ std::vector<std::string> load_part(const Step& step, Part part, std::span<const 
     if (part_of(name) == part && !wanted.contains(name)) unexpected.push_back(name);
   }
   if (!missing.empty()) {
-    throw Error("[checkpoint] {} lacks {} of {} tensors: {} — is this checkpoint of another model{}?",
-                step.folder().string(), missing.size(), targets.size(), listed(missing),
-                part == Part::kOptimizer ? " or optimizer, or model-only" : "");
+    throw Error(
+        "[checkpoint] {} lacks {} of {} tensors: {} — is this checkpoint of another model{}?",
+        step.folder().string(), missing.size(), targets.size(), text::listed(missing),
+        part == Part::kOptimizer ? " or optimizer, or model-only" : "");
   }
   if (!unexpected.empty() && !options.allow_unexpected) {
-    throw Error("[checkpoint] {} holds {} tensors that this model has not: {} — is this checkpoint of another model?",
-                step.folder().string(), unexpected.size(), listed(unexpected));
+    throw Error(
+        "[checkpoint] {} holds {} tensors that this model has not: {} — is this checkpoint of "
+        "another model?",
+        step.folder().string(), unexpected.size(), text::listed(unexpected));
   }
   for (const auto& target : targets) check_target(step, target, options.allow_cast);
   const at::NoGradGuard no_grad;

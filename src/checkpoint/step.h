@@ -1,5 +1,6 @@
-// Reading one step folder. Opening it checks that every file of the index is there, whole, and holds exactly the tensors
-// the index says; values are checked against their checksums when they are loaded.
+// Reading one step folder. Opening it checks that every file of the index is there, whole, and
+// holds exactly the tensors the index says; values are checked against their checksums when they
+// are loaded.
 #pragma once
 
 #include <filesystem>
@@ -17,14 +18,16 @@
 namespace titan::checkpoint {
 
 struct LoadOptions {
-  bool allow_cast = false;        // other element types are converted (model-only loads); else refused
-  bool allow_unexpected = false;  // stored tensors of the part that no target asks for are left alone; else refused
-  bool verify = true;             // recompute each tensor's checksum
+  bool allow_cast = false;  // other element types are converted (model-only loads); else refused
+  bool allow_unexpected =
+      false;  // stored tensors of the part that no target asks for are left alone; else refused
+  bool verify = true;  // recompute each tensor's checksum
 };
 
 class Step {
  public:
-  // Throws Error naming file and numbers when the folder is no complete checkpoint or its files do not match its index.
+  // Throws Error naming file and numbers when the folder is no complete checkpoint or its files do
+  // not match its index.
   explicit Step(std::filesystem::path folder);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -32,8 +35,8 @@ class Step {
   const nlohmann::json& state() const { return index_.state; }
   bool has(Part part) const;
 
-  // A read-only CPU view of the stored bytes (see SafetensorsFile::view), checked against its checksum when `verify`.
-  // Throws Error when the tensor does not exist or is damaged.
+  // A read-only CPU view of the stored bytes (see SafetensorsFile::view), checked against its
+  // checksum when `verify`. Throws Error when the tensor does not exist or is damaged.
   at::Tensor view(const std::string& name, bool verify = true) const;
 
   // nullopt when the stored bytes have their checksum; else the checksum that they have.
@@ -47,10 +50,12 @@ class Step {
   std::map<std::string, SafetensorsFile> files_;
 };
 
-// Copies the stored tensors of `part` into `targets` by name, on whatever device they are. Names, shapes and types are all
-// checked before the first is copied: an Error lists what is missing, unexpected or different. A damaged value throws when
-// its turn comes; the targets are then partly overwritten and must not be used. Returns the unexpected names.
-std::vector<std::string> load_part(const Step& step, Part part, std::span<const NamedTensor> targets,
+// Copies the stored tensors of `part` into `targets` by name, on whatever device they are. Names,
+// shapes and types are all checked before the first is copied: an Error lists what is missing,
+// unexpected or different. A damaged value throws when its turn comes; the targets are then partly
+// overwritten and must not be used. Returns the unexpected names.
+std::vector<std::string> load_part(const Step& step, Part part,
+                                   std::span<const NamedTensor> targets,
                                    const LoadOptions& options = {});
 
 }  // namespace titan::checkpoint

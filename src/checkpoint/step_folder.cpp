@@ -47,11 +47,13 @@ std::optional<StepKind> kind_of(const fs::path& folder) {
   return std::nullopt;
 }
 
-// An exclusive lock on the folder, which the kernel drops when the process dies. -1: another process holds it.
-// Where the file system knows no such locks the folder counts as ours.
+// An exclusive lock on the folder, which the kernel drops when the process dies. -1: another
+// process holds it. Where the file system knows no such locks the folder counts as ours.
 int lock_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw EnvironmentError("[checkpoint] cannot open {}: {}", folder.string(), std::strerror(errno));
+  if (fd < 0)
+    throw EnvironmentError("[checkpoint] cannot open {}: {}", folder.string(),
+                           std::strerror(errno));
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(fd);
     return -1;
@@ -62,7 +64,8 @@ int lock_folder(const fs::path& folder) {
 void make_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw EnvironmentError("[checkpoint] cannot create {}: {}", folder.string(), error.message());
+  if (error)
+    throw EnvironmentError("[checkpoint] cannot create {}: {}", folder.string(), error.message());
 }
 
 // Renames first, so that a kill in between leaves a leftover and not half a step.
@@ -72,7 +75,8 @@ void delete_folder(const fs::path& folder) {
   fs::remove_all(deleting, error);
   fs::rename(folder, deleting, error);
   if (!error) fs::remove_all(deleting, error);
-  if (error) throw EnvironmentError("[checkpoint] cannot delete {}: {}", folder.string(), error.message());
+  if (error)
+    throw EnvironmentError("[checkpoint] cannot delete {}: {}", folder.string(), error.message());
 }
 
 void rename_over(const fs::path& from, const fs::path& to) {
@@ -87,7 +91,8 @@ void rename_over(const fs::path& from, const fs::path& to) {
     delete_folder(to);
     if (::rename(from.c_str(), to.c_str()) == 0) return;
   }
-  throw EnvironmentError("[checkpoint] cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
+  throw EnvironmentError("[checkpoint] cannot rename {} to {}: {}", from.string(), to.string(),
+                         std::strerror(errno));
 }
 
 }  // namespace
@@ -102,7 +107,8 @@ std::vector<StepInfo> list_steps(const fs::path& folder) {
     const auto kind = step && entry.is_directory() ? kind_of(entry.path()) : std::nullopt;
     if (kind) steps.push_back({*step, entry.path(), *kind});
   }
-  std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  std::sort(steps.begin(), steps.end(),
+            [](const auto& a, const auto& b) { return a.step < b.step; });
   return steps;
 }
 
@@ -113,8 +119,10 @@ PartialFolder::PartialFolder(fs::path target) : target_(std::move(target)), part
   make_folders(partial_);
   lock_ = lock_folder(partial_);
   if (lock_ < 0) {
-    throw Error("[checkpoint] another process is writing {} — give each run a folder of its own (job.dump_folder)",
-                partial_.string());
+    throw Error(
+        "[checkpoint] another process is writing {} — give each run a folder of its own "
+        "(job.dump_folder)",
+        partial_.string());
   }
   for (const auto& entry : fs::directory_iterator(partial_)) fs::remove_all(entry.path());
 }
@@ -137,8 +145,10 @@ void PartialFolder::commit() {
 void check_free_space(const fs::path& folder, int64_t bytes) {
   const int64_t free = files::free_space(folder);
   if (free < bytes) {
-    throw EnvironmentError("[checkpoint] {} needs {} ({} bytes), {} are free — free {} or choose another job.dump_folder",
-                           folder.string(), text::bytes(bytes), bytes, text::bytes(free), text::bytes(bytes - free));
+    throw EnvironmentError(
+        "[checkpoint] {} needs {} ({} bytes), {} are free — free {} or choose another "
+        "job.dump_folder",
+        folder.string(), text::bytes(bytes), bytes, text::bytes(free), text::bytes(bytes - free));
   }
 }
 
@@ -156,7 +166,9 @@ std::vector<std::string> remove_leftovers(const fs::path& folder) {
     std::error_code error;
     fs::remove_all(entry.path(), error);
     ::close(lock);
-    if (error) throw EnvironmentError("[checkpoint] cannot delete {}: {}", entry.path().string(), error.message());
+    if (error)
+      throw EnvironmentError("[checkpoint] cannot delete {}: {}", entry.path().string(),
+                             error.message());
     removed.push_back(name);
   }
   std::sort(removed.begin(), removed.end());
@@ -165,13 +177,16 @@ std::vector<std::string> remove_leftovers(const fs::path& folder) {
 
 void check_keep_latest_k(int64_t keep_latest_k) {
   if (keep_latest_k == 1 || keep_latest_k < 0) {
-    throw Error("[checkpoint] keep_latest_k is {}: 0 keeps all, else at least 2 are needed, because the older one must stay "
-                "until the newer is safe",
-                keep_latest_k);
+    throw Error(
+        "[checkpoint] keep_latest_k is {}: 0 keeps all, else at least 2 are needed, because the "
+        "older one must stay "
+        "until the newer is safe",
+        keep_latest_k);
   }
 }
 
-std::vector<int64_t> keep_latest(const fs::path& folder, int64_t keep_latest_k, int64_t just_saved) {
+std::vector<int64_t> keep_latest(const fs::path& folder, int64_t keep_latest_k,
+                                 int64_t just_saved) {
   check_keep_latest_k(keep_latest_k);
   std::vector<int64_t> deleted;
   if (keep_latest_k == 0) return deleted;

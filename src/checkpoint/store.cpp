@@ -9,17 +9,22 @@ namespace fs = std::filesystem;
 namespace {
 
 SaveResult save_parts(const fs::path& folder, int64_t step, std::span<const TensorSource> model,
-                      std::span<const TensorSource> optimizer, const nlohmann::json& state, const SaveOptions& options) {
+                      std::span<const TensorSource> optimizer, const nlohmann::json& state,
+                      const SaveOptions& options) {
   check_keep_latest_k(options.keep_latest_k);
-  TITAN_CHECK(step >= 0 && options.max_file_bytes > 0, "step {}, {} bytes a file", step, options.max_file_bytes);
-  const std::string state_text = state.dump();
-  check_free_space(folder, bytes_needed(model) + bytes_needed(optimizer) + 2 * static_cast<int64_t>(state_text.size()));
+  TITAN_CHECK(step >= 0 && options.max_file_bytes > 0, "step {}, {} bytes a file", step,
+              options.max_file_bytes);
+  // Ill-formed UTF-8 (a path in the config) must not end a run when it saves.
+  const std::string state_text =
+      state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  check_free_space(folder, bytes_needed(model) + bytes_needed(optimizer) +
+                               2 * static_cast<int64_t>(state_text.size()));
   SaveResult result;
   result.folder = folder / step_name(step);
   PartialFolder partial(result.folder);
   Index index;
   index.step = step;
-  index.state = state;
+  index.state = nlohmann::json::parse(state_text);
   add(index, write_safetensors(partial.path(), "model", model, options.max_file_bytes));
   if (!optimizer.empty()) {
     add(index, write_safetensors(partial.path(), "optimizer", optimizer, options.max_file_bytes));
@@ -39,9 +44,10 @@ SaveResult save_parts(const fs::path& folder, int64_t step, std::span<const Tens
 
 }  // namespace
 
-SaveResult save(const fs::path& folder, int64_t step, const Snapshot& snapshot, const SaveOptions& options) {
-  return save_parts(folder, step, sources_of(snapshot.model, options.export_dtype), sources_of(snapshot.optimizer),
-                    snapshot.state, options);
+SaveResult save(const fs::path& folder, int64_t step, const Snapshot& snapshot,
+                const SaveOptions& options) {
+  return save_parts(folder, step, sources_of(snapshot.model, options.export_dtype),
+                    sources_of(snapshot.optimizer), snapshot.state, options);
 }
 
 SaveResult save_model(const fs::path& folder, int64_t step, std::span<const TensorSource> model,

@@ -11,7 +11,8 @@ namespace titan::checkpoint {
 class TestFolder {
  public:
   TestFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "titan_checkpoint_XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "titan_checkpoint_XXXXXX").string();
     path_ = ::mkdtemp(pattern.data());
   }
   ~TestFolder() { std::filesystem::remove_all(path_); }

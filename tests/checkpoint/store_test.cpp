@@ -26,8 +26,10 @@ Snapshot snapshot_of(int64_t seed, at::ScalarType dtype = at::kFloat) {
   add("tok_embeddings.weight", {13, 8});
   add("layers.0.attention.wq.weight", {8, 8});
   add("norm.weight", {8});
-  snapshot.optimizer.push_back({optimizer_name("step", "norm.weight"), at::full({}, seed, at::kLong)});
-  snapshot.state = {{"step", seed}, {"tokens_seen", seed * 100}, {"loss_scale", 65536.5}, {"rng", "00ff"}};
+  snapshot.optimizer.push_back(
+      {optimizer_name("step", "norm.weight"), at::full({}, seed, at::kLong)});
+  snapshot.state = {
+      {"step", seed}, {"tokens_seen", seed * 100}, {"loss_scale", 65536.5}, {"rng", "00ff"}};
   return snapshot;
 }
 
@@ -89,16 +91,19 @@ TEST(Store, OddTensorsSurvive) {
 TEST(Store, SplitsAtTheSizeLimitAndCastsForExport) {
   const TestFolder folder;
   const Snapshot saved = snapshot_of(1);
-  const auto result = save(folder.path(), 1, saved, {.export_dtype = at::kBFloat16, .max_file_bytes = 300});
+  const auto result =
+      save(folder.path(), 1, saved, {.export_dtype = at::kBFloat16, .max_file_bytes = 300});
   EXPECT_TRUE(fs::exists(result.folder / "model-00002-of-00002.safetensors"));
   EXPECT_FALSE(fs::exists(result.folder / "model-00003-of-00002.safetensors"));
   int64_t bytes = 0;
-  for (const auto& entry : fs::directory_iterator(result.folder)) bytes += static_cast<int64_t>(entry.file_size());
+  for (const auto& entry : fs::directory_iterator(result.folder))
+    bytes += static_cast<int64_t>(entry.file_size());
   EXPECT_EQ(result.bytes, bytes);
   const Step step(result.folder);
   auto model = zeros_like(saved.model);
   EXPECT_THAT([&] { load_part(step, Part::kModel, model); },
-              ThrowsMessage<Error>(HasSubstr("'tok_embeddings.weight' is stored as bfloat16, this run keeps it as float32")));
+              ThrowsMessage<Error>(HasSubstr(
+                  "'tok_embeddings.weight' is stored as bfloat16, this run keeps it as float32")));
   load_part(step, Part::kModel, model, {.allow_cast = true});
   for (size_t i = 0; i < model.size(); ++i) {
     EXPECT_TRUE(at::equal(model[i].tensor, saved.model[i].tensor.to(at::kBFloat16).to(at::kFloat)));
@@ -111,7 +116,8 @@ TEST(Store, SplitsAtTheSizeLimitAndCastsForExport) {
 TEST(Store, KeepsTheLatestK) {
   const TestFolder folder;
   const Snapshot snapshot = snapshot_of(1);
-  for (const int64_t step : {5, 10, 15, 100}) save(folder.path(), step, snapshot, {.keep_latest_k = 2});
+  for (const int64_t step : {5, 10, 15, 100})
+    save(folder.path(), step, snapshot, {.keep_latest_k = 2});
   EXPECT_THAT(steps_in(folder.path()), ElementsAre(15, 100));
   save(folder.path(), 120, snapshot, {.keep_latest_k = 2, .last = true});
   EXPECT_THAT(steps_in(folder.path()), ElementsAre(15, 100, 120));
@@ -139,7 +145,8 @@ TEST(Store, SavingAStepAgainReplacesIt) {
 TEST(Store, LeftoversOfDeadWritersAreRemovedAndNeverListed) {
   const TestFolder folder;
   save(folder.path(), 1, snapshot_of(1));
-  for (const char* name : {"step-2.partial", "step-3.deleting", "step-4.partial.deleting", "step-5", "keep.partial"}) {
+  for (const char* name :
+       {"step-2.partial", "step-3.deleting", "step-4.partial.deleting", "step-5", "keep.partial"}) {
     fs::create_directories(folder.path() / name);
     files::write_atomically(folder.path() / name / "model-00001-of-00001.safetensors", "x");
   }
@@ -155,7 +162,8 @@ TEST(Store, FolderOfALiveWriterIsLeftAlone) {
   const TestFolder folder;
   const PartialFolder writing(folder.path() / "step-7");
   EXPECT_TRUE(remove_leftovers(folder.path()).empty());
-  EXPECT_THAT([&] { save(folder.path(), 7, snapshot_of(1)); }, ThrowsMessage<Error>(HasSubstr("another process is writing")));
+  EXPECT_THAT([&] { save(folder.path(), 7, snapshot_of(1)); },
+              ThrowsMessage<Error>(HasSubstr("another process is writing")));
 }
 
 TEST(Store, MissingUnexpectedAndDifferentTensorsAreNamed) {
@@ -168,14 +176,17 @@ TEST(Store, MissingUnexpectedAndDifferentTensorsAreNamed) {
               ThrowsMessage<Error>(HasSubstr("lacks 1 of 4 tensors: output.weight")));
   targets = zeros_like(saved.model);
   targets.pop_back();
-  EXPECT_THAT([&] { load_part(step, Part::kModel, targets); },
-              ThrowsMessage<Error>(HasSubstr("holds 1 tensors that this model has not: norm.weight")));
-  EXPECT_THAT(load_part(step, Part::kModel, targets, {.allow_unexpected = true}), ElementsAre("norm.weight"));
+  EXPECT_THAT(
+      [&] { load_part(step, Part::kModel, targets); },
+      ThrowsMessage<Error>(HasSubstr("holds 1 tensors that this model has not: norm.weight")));
+  EXPECT_THAT(load_part(step, Part::kModel, targets, {.allow_unexpected = true}),
+              ElementsAre("norm.weight"));
   targets = zeros_like(saved.model);
   targets[1].tensor = at::zeros({8, 4});
   targets[0].tensor.fill_(7);
   EXPECT_THAT([&] { load_part(step, Part::kModel, targets); },
-              ThrowsMessage<Error>(HasSubstr("'layers.0.attention.wq.weight' has the shape [8, 8], the model needs [8, 4]")));
+              ThrowsMessage<Error>(HasSubstr(
+                  "'layers.0.attention.wq.weight' has the shape [8, 8], the model needs [8, 4]")));
   EXPECT_EQ(targets[0].tensor.min().item<float>(), 7);  // nothing was copied
 }
 
@@ -190,7 +201,8 @@ TEST(Store, AFailedSaveLeavesNothing) {
   const std::vector<TensorSource> model = {
       {"a", at::kFloat, {2}, [] { return at::ones({2}); }},
       {"b", at::kFloat, {2}, []() -> at::Tensor { throw Error("[test] no such tensor"); }}};
-  EXPECT_THAT([&] { save_model(folder.path(), 1, model, {}); }, ThrowsMessage<Error>(HasSubstr("no such tensor")));
+  EXPECT_THAT([&] { save_model(folder.path(), 1, model, {}); },
+              ThrowsMessage<Error>(HasSubstr("no such tensor")));
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
