@@ -20,6 +20,7 @@ int run_config(Arguments arguments);
 int run_doctor(Arguments arguments);
 int run_tokenizer(Arguments arguments);
 int run_report(Arguments arguments);
+int run_train(Arguments arguments);
 int run_version(Arguments arguments);
 
 }  // namespace titan::cli

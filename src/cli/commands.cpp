@@ -4,6 +4,7 @@ namespace titan::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+    {"train", "train a model: titan train CONFIG.toml [--section.key value …]", run_train},
     {"config", "show, explain or check a configuration", run_config},
     {"doctor", "show what this build and this machine can do", run_doctor},
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},

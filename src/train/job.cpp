@@ -1,11 +1,10 @@
 #include "train/job.h"
 
-#include <filesystem>
 #include <random>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "data/loader_options.h"
 #include "device/registry.h"
 #include "models/registry.h"
 #include "ops/recompute.h"
@@ -27,35 +26,6 @@ uint64_t choose_seed(const config::Debug& debug) {
   const uint64_t seed = std::random_device{}();
   log::info("Seed {} was drawn; debug.seed = {} repeats this run", seed, seed);
   return seed;
-}
-
-data::LoaderOptions training_data(const config::JobConfig& config, int64_t global_batch_size) {
-  data::LoaderOptions options;
-  options.dataset = {.name = config.training.dataset,
-                     .path = config.training.dataset_path.value_or(""),
-                     .text_key = config.data.text_key,
-                     .text_document = data::parse_text_document(config.data.text_document)};
-  options.seq_len = config.training.seq_len;
-  options.local_batch_size = config.training.local_batch_size;
-  options.global_batch_size = global_batch_size;
-  options.virtual_streams = config.data.virtual_streams;
-  options.num_epochs = config.training.num_epochs;
-  options.prefetch = config.data.prefetch;
-  if (config.data.threads) options.threads = *config.data.threads;
-  return options;
-}
-
-data::LoaderOptions validation_data(const config::JobConfig& config) {
-  data::LoaderOptions options = training_data(config, config.validation.local_batch_size);
-  options.dataset.name = config.validation.dataset;
-  options.dataset.path = config.validation.dataset_path.value_or("");
-  options.dataset.split = data::Split::kValidation;
-  options.dataset.key = "validation";
-  options.seq_len = config.validation.seq_len;
-  options.local_batch_size = config.validation.local_batch_size;
-  options.virtual_streams = std::nullopt;
-  options.num_epochs = 1;
-  return options;
 }
 
 TrainingState make_state(const config::JobConfig& config, const models::ModelArgs& args, const Job& job) {
@@ -112,14 +82,15 @@ Job make_job(const config::JobConfig& config) {
   const int64_t global = training.global_batch_size > 0 ? training.global_batch_size : training.local_batch_size;
   job.accumulation_steps = global / training.local_batch_size;
   job.total_steps = training.steps;
-  job.loader = std::make_unique<data::Loader>(training_data(config, global), *job.tokenizer);
+  job.loader = std::make_unique<data::Loader>(data::training_loader(training, config.data, 0, 1), *job.tokenizer);
   job.parameter_dtype = parse_dtype(training.dtype);
   job.compute_dtype = compute_dtype(training);
   job.seed = choose_seed(config.debug);
   job.backend->seed(job.seed);
   job.state = make_state(config, args, job);
   if (config.validation.enable) {
-    auto loader = std::make_unique<data::Loader>(validation_data(config), *job.tokenizer);
+    auto loader = std::make_unique<data::Loader>(data::validation_loader(config.validation, config.data, 0, 1),
+                                                 *job.tokenizer);
     job.evaluation = std::make_unique<Evaluation>(std::move(loader), *job.tokenizer, config.validation.steps,
                                                   job.backend->device());
   }

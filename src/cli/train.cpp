@@ -1,0 +1,50 @@
+// `titan train`: from words to a run.
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/versions.h"
+#include "config/help.h"
+#include "config/load.h"
+#include "train/job.h"
+#include "train/loop.h"
+
+namespace titan::cli {
+namespace {
+
+void save_config(const config::JobConfig& config) {
+  if (!config.job.save_config_file) return;
+  const auto path = std::filesystem::path(config.job.dump_folder) / *config.job.save_config_file;
+  std::filesystem::create_directories(path.parent_path());
+  files::write_atomically(path, config::to_json(config) + "\n");
+  log::info("The config in force is in {}", path.string());
+}
+
+}  // namespace
+
+int run_train(Arguments words) {
+  if (config::wants_help(words)) {
+    const std::string section = words.size() > 1 && !words[0].starts_with("-") ? words[0] : "";
+    std::fputs("usage: titan train CONFIG.toml [--section.key value …]\n\n", stdout);
+    std::fputs(config::help(section).c_str(), stdout);
+    return 0;
+  }
+  const auto loaded = config::load(words);
+  log::configure({.color = log::wants_color(1) && !loaded.config.metrics.disable_color_printing});
+  for (const auto& warning : loaded.warnings) log::warning("{}", warning);
+  config::require_runnable(loaded);
+  log::info("titan version: {}", version_facts().front().second);
+  log::info("Starting job: {}", loaded.config.job.description);
+  if (loaded.config.job.print_config) log::info("Running with configs: {}", config::to_json(loaded.config));
+  save_config(loaded.config);
+  auto job = train::make_job(loaded.config);
+  return train::run(job, {.command = "titan train " + text::join(std::vector<std::string>(words.begin(), words.end()), " "),
+                          .config_text = config::show(loaded, true),
+                          .versions = version_facts()});
+}
+
+}  // namespace titan::cli
