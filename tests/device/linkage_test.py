@@ -58,6 +58,13 @@ class Linkage(unittest.TestCase):
         self.assertEqual(problems, [])
         self.assertIn("libc10.so", seen)
 
+    def test_the_systems_simdjson_is_found_before_the_copy_inside_libparquet(self):
+        names = [name.split(".so")[0] for name in needed(TITAN)]
+        self.assertIn("libsimdjson", names)
+        for other in ("libparquet", "libarrow"):
+            if other in names:
+                self.assertLess(names.index("libsimdjson"), names.index(other))
+
     def test_modules_take_every_symbol_of_the_core_from_the_binary(self):
         exported = dynamic_symbols(TITAN, undefined=False)
         for module in sorted(TITAN.parent.glob("libtitan_*.so")):
