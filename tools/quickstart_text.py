@@ -19,7 +19,7 @@ def dictionary_entries():
         sys.exit(f"quickstart: {DICTIONARY} is missing — install the package dict-gcide, or pass --text FILE")
     # A few bytes of the file are not ASCII and not UTF-8 either; they are dropped.
     text = gzip.open(DICTIONARY).read().decode("ascii", "ignore")
-    text = text[text.index("Begin file 1 of"):]  # behind the terms of its licence
+    text = text[re.search(r"^\S+ \\", text, re.MULTILINE).start():]  # behind the terms of its licence
     entry = []
     for line in text.split("\n"):
         if line and not line.startswith("   "):
