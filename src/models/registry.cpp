@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "models/hf_config.h"
 #include "models/tables.h"
 
 namespace titan::models {
@@ -57,6 +58,19 @@ void apply_overrides(const config::ModelArgsOverrides& o, ModelArgs& args) {
   set(args.tied, o.tied);
 }
 
+// Llama 2 and 3 are one architecture: only the choice between Llama and Qwen has to agree with model.name.
+ModelArgs from_hf_config(const config::Model& model) {
+  ModelArgs args = read_hf_config(*model.args.hf_config);
+  const bool wants_qwen = model.name == "qwen3", is_qwen = args.family == "qwen3";
+  if (wants_qwen != is_qwen) {
+    throw Error("[model] {} describes a {} model, model.name is {} — set model.name = \"{}\"", *model.args.hf_config,
+                args.family, model.name, args.family);
+  }
+  args.family = model.name;
+  args.flavor = "of " + *model.args.hf_config;
+  return args;
+}
+
 }  // namespace
 
 std::vector<Family> families() {
@@ -92,7 +106,7 @@ std::vector<std::string> problems(const ModelArgs& a) {
 }
 
 ModelArgs resolve(const config::Model& model, int64_t seq_len) {
-  ModelArgs args = find_flavor(model);
+  ModelArgs args = model.args.hf_config ? from_hf_config(model) : find_flavor(model);
   apply_overrides(model.args, args);
   args.max_seq_len = seq_len;
   const auto found = problems(args);
