@@ -9,7 +9,7 @@
 namespace titan::observe {
 namespace {
 
-StepMetrics metrics_of(int64_t step, double time_s) {
+StepMetrics logged_step(int64_t step, double time_s) {
   StepMetrics m;
   m.step = step;
   m.loss = 2.5;
@@ -37,7 +37,7 @@ TEST(MetricsLogger, PrintsAndWritesTheSameStep) {
   const TempFolder folder;
   testing::internal::CaptureStdout();
   MetricsLogger logger({.run_folder = folder.path(), .total_steps = 2, .enable_tensorboard = true});
-  logger.log_step(metrics_of(1, 0.5));
+  logger.log_step(logged_step(1, 0.5));
   logger.log_validation({.step = 1, .loss = 2.25}, 0.75);
   const std::string printed = testing::internal::GetCapturedStdout();
   EXPECT_THAT(printed, testing::HasSubstr("step:  1  loss:  2.50000  grad_norm:"));
@@ -53,11 +53,11 @@ TEST(MetricsLogger, TimeGoesOnOverAResume) {
   testing::internal::CaptureStdout();
   {
     MetricsLogger logger({.run_folder = folder.path()});
-    logger.log_step(metrics_of(10, 40));
+    logger.log_step(logged_step(10, 40));
   }
   {
     MetricsLogger logger({.run_folder = folder.path(), .resumed_step = 10});
-    logger.log_step(metrics_of(11, 1.5));
+    logger.log_step(logged_step(11, 1.5));
     logger.log_validation({.step = 12, .loss = 2}, 2.5);
   }
   testing::internal::GetCapturedStdout();
@@ -74,7 +74,7 @@ TEST(MetricsLogger, OtherRanksStaySilent) {
                         .writer = false,
                         .rank = 3,
                         .enable_tensorboard = true});
-  logger.log_step(metrics_of(1, 0.5));
+  logger.log_step(logged_step(1, 0.5));
   logger.log_validation({.step = 1, .loss = 2.25}, 0.75);
   logger.step_done(1);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
