@@ -120,8 +120,11 @@ RunTotals run_totals(const ReportInput& input) {
     totals.average_tokens_per_second = record.average_tokens_per_second;
   }
   if (record.training_s > 0) totals.duration_s = record.training_s;
-  if (record.peak_memory > 0)
-    totals.peak_memory_gib = static_cast<double>(record.peak_memory) / kGiB;
+  const double recorded_peak = static_cast<double>(record.peak_memory) / kGiB;
+  // A device's peak may be counted anew after each logged step: the rows know more than the end.
+  if (recorded_peak > 0 && !(totals.peak_memory_gib > recorded_peak)) {
+    totals.peak_memory_gib = recorded_peak;
+  }
   if (record.last_step > 0) totals.steps = record.last_step;
   if (record.tokens_seen > 0) totals.tokens_seen = record.tokens_seen;
   if (record.val_loss) {
