@@ -44,7 +44,7 @@ class TokenMatcher {
     unsigned char byte = 0;
   };
   int32_t child(int32_t node, unsigned char byte) const;
-  std::vector<Node> nodes_{Node{}};
+  std::vector<Node> nodes_ = std::vector<Node>(1);  // the root
   bool starts_[256] = {};
 };
 

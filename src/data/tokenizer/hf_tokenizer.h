@@ -5,12 +5,13 @@
 #include <filesystem>
 #include <memory>
 
+#include "data/tokenizer/json.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace titan::data {
 
 // `file` is a tokenizer.json; `folder`, when not empty, is where tokenizer_config.json, special_tokens_map.json,
 // generation_config.json and config.json are looked for, which name BOS and EOS.
-std::unique_ptr<Tokenizer> load_hf_tokenizer(const std::filesystem::path& file, const std::filesystem::path& folder);
+std::unique_ptr<Tokenizer> load_hf_tokenizer(const JsonFile& file, const std::filesystem::path& folder);
 
 }  // namespace titan::data

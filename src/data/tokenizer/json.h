@@ -57,6 +57,7 @@ class JsonFile {
   JsonFile(const JsonFile&) = delete;
   JsonFile& operator=(const JsonFile&) = delete;
   Json root() const { return Json(root_, name_, ""); }
+  const std::string& name() const { return name_; }
 
  private:
   std::string name_;

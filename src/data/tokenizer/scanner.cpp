@@ -1,6 +1,8 @@
 #include "data/tokenizer/scanner.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "data/tokenizer/unicode.h"
 
@@ -20,6 +22,12 @@ const char* const kTekkenPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
     R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+const char* const kDeepSeekPatterns[3] = {
+    R"(\p{N}{1,3})",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+};
 
 namespace {
 
@@ -191,6 +199,62 @@ struct O200k {
   }
 };
 
+// DeepSeek V3 and later: numbers by three, runs of CJK ideographs and kana, then words, punctuation and white space
+// inside what those leave, where the end of such a stretch counts as the end of the text.
+struct DeepSeek {
+  const char* piece(const Reader& reader, const char* begin, const char* end) const {
+    const char* p = begin;
+    if (reader.take(p) & unicode::kNumber) return numbers(reader, p, end, 2);
+    return within(reader, begin, stretch_end(reader, begin, end));
+  }
+
+ private:
+  static constexpr uint32_t kWordLike = unicode::kLetter | unicode::kMark;
+  static constexpr uint32_t kSign = unicode::kPunctuation | unicode::kSymbol;
+
+  static bool is_cjk(const char* p) {
+    const char32_t code = static_cast<unsigned char>(*p) < 0xE3 ? 0 : unicode::next(p);
+    return (code >= 0x4E00 && code <= 0x9FA5) || (code >= 0x3040 && code <= 0x30FF);
+  }
+
+  // End of the run of CJK characters, or of neither CJK nor numbers, that starts at p.
+  static const char* stretch_end(const Reader& reader, const char* p, const char* end) {
+    const bool cjk = is_cjk(p);
+    while (p < end && is_cjk(p) == cjk) {
+      const char* after = p;
+      if (!cjk && (reader.take(after) & unicode::kNumber)) break;
+      p += unicode::length(*p);
+    }
+    return p;
+  }
+
+  static const char* within(const Reader& reader, const char* begin, const char* end) {
+    for (const char* p = begin; p < end; p += unicode::length(*p)) {
+      if (const char* stop = match(reader, p, end)) return p == begin ? stop : p;
+    }
+    return end;  // what no alternative matches is one piece
+  }
+
+  static bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+  static const char* match(const Reader& reader, const char* begin, const char* end) {
+    const char* second = begin;
+    const uint32_t first = reader.take(second);
+    if ((first & kSign) && static_cast<unsigned char>(*begin) < 0x80 && second < end && is_ascii_letter(*second)) {
+      const char* p = second;
+      while (p < end && is_ascii_letter(*p)) ++p;
+      return p;
+    }
+    if (first & kWordLike) return reader.run(second, end, kWordLike);
+    if (!is_newline(*begin) && !(first & kSign) && reader.at(second, end, kWordLike)) {
+      return reader.run(second, end, kWordLike);
+    }
+    const char* p = *begin == ' ' ? second : begin;
+    if (reader.at(p, end, kSign)) return newlines(reader.run(p, end, kSign), end);
+    return first & unicode::kSpace ? space(reader, begin, end, true) : nullptr;
+  }
+};
+
 template <class Rule>
 class RuleScanner : public Scanner {
  public:
@@ -227,6 +291,14 @@ std::unique_ptr<Scanner> known_scanner(std::string_view regex) {
   if (regex == kQwen2Pattern) return make(Llama3{1});
   if (regex == kO200kPattern) return make(O200k{3, true});
   if (regex == kTekkenPattern) return make(O200k{1, false});
+  return nullptr;
+}
+
+std::unique_ptr<Scanner> known_scanner(std::span<const std::string> regexes) {
+  if (regexes.size() == 1) return known_scanner(regexes[0]);
+  if (std::equal(regexes.begin(), regexes.end(), std::begin(kDeepSeekPatterns), std::end(kDeepSeekPatterns))) {
+    return make(DeepSeek{});
+  }
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace titan::data {
@@ -23,7 +24,10 @@ extern const char* const kQwen2Pattern;
 extern const char* const kO200kPattern;
 extern const char* const kTekkenPattern;
 
-// The hand-written scanner of a regex; null when there is none.
+extern const char* const kDeepSeekPatterns[3];  // one after the other, each on the pieces of the one before
+
+// The hand-written scanner of a regex, or of several that split one after the other; null when there is none.
 std::unique_ptr<Scanner> known_scanner(std::string_view regex);
+std::unique_ptr<Scanner> known_scanner(std::span<const std::string> regexes);
 
 }  // namespace titan::data
