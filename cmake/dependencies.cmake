@@ -58,10 +58,6 @@ find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(simdjson REQUIRED)
-# libparquet and libarrow export functions of a simdjson of their own, of another version; mixing the two crashes. This
-# keeps the system's before them on every link line, hence first in the loader's search.
-set_property(TARGET simdjson::simdjson APPEND PROPERTY INTERFACE_LINK_LIBRARIES wheel::parquet)
 foreach(module sentencepiece libpcre2-8 libutf8proc libzstd libxxhash libhwy)
   pkg_check_modules(${module} REQUIRED IMPORTED_TARGET ${module})
 endforeach()

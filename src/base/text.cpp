@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 namespace titan::text {
@@ -127,6 +128,11 @@ size_t utf8_sequence(std::string_view s, size_t at, size_t* bad) {
 bool is_valid_utf8(std::string_view s) {
   size_t bad = 0;
   for (size_t at = 0; at < s.size();) {
+    for (uint64_t word; at + 8 <= s.size(); at += 8) {  // eight ASCII characters at a time
+      std::memcpy(&word, s.data() + at, 8);
+      if (word & 0x8080808080808080) break;
+    }
+    if (at == s.size()) break;
     const size_t length = utf8_sequence(s, at, &bad);
     if (length == 0) return false;
     at += length;

@@ -1,6 +1,5 @@
 // `titan tokenizer train|encode|decode|info`.
 #include <fmt/ranges.h>
-#include <simdjson.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -14,6 +13,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "data/json_reader.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/trainer.h"
 
@@ -46,7 +46,7 @@ struct EncodeOptions {
   bool jsonl = false, document = false;
 };
 
-// The text of one JSON line. Ill-formed UTF-8 becomes U+FFFD.
+// The text of one JSON line. Ill-formed UTF-8 and lone surrogate escapes become U+FFFD.
 class JsonLines {
  public:
   explicit JsonLines(std::string key) : key_(std::move(key)) {}
@@ -56,22 +56,20 @@ class JsonLines {
       repaired_ = text::to_valid_utf8(line);
       line = repaired_;
     }
-    auto error = parse(line);
-    std::string_view found;
-    if (!error) error = root_[key_].get(found);
-    if (error) {
-      throw Error("[tokenizer] line {}: {} — each line must be an object with a string \"{}\"", number,
-                  simdjson::error_message(error), key_);
+    if (const auto problem = json_.parse(line)) {
+      throw Error("[tokenizer] line {}, column {}: not valid JSON: {}", number, problem->offset + 1, problem->what);
     }
-    return found;
+    using Type = data::JsonReader::Type;
+    const auto text = json_.node(0).type == Type::kObject ? json_.member(0, key_) : std::nullopt;
+    if (!text || json_.node(*text).type != Type::kString) {
+      throw Error("[tokenizer] line {}: an object with a string \"{}\" is needed", number, key_);
+    }
+    return json_.node(*text).text;
   }
 
  private:
-  simdjson::error_code parse(std::string_view line) { return parser_.parse(line.data(), line.size()).get(root_); }
-
   std::string key_, repaired_;
-  simdjson::dom::parser parser_;
-  simdjson::dom::element root_;
+  data::JsonReader json_;
 };
 
 void append_ids(std::span<const int32_t> ids, std::string& out) {

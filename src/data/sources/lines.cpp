@@ -9,7 +9,7 @@
 namespace titan::data {
 namespace {
 
-constexpr size_t kPadding = 64;               // simdjson reads this far beyond a line
+constexpr size_t kPadding = 64;               // bytes after a block that may be read
 constexpr size_t kLongestRecord = 1ull << 30;  // beyond it the file is not what its name says
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF";
 

@@ -1,6 +1,8 @@
 #include "data/tokenizer/hf_model.h"
 
-#include <limits>
+#include <algorithm>
+#include <charconv>
+#include <functional>
 
 #include "base/error.h"
 #include "data/tokenizer/byte_level.h"
@@ -8,54 +10,62 @@
 namespace titan::data {
 namespace {
 
+constexpr int32_t kMostTokens = 1 << 28;
+
 void read_vocabulary(const Json& vocab, Vocabulary& tokens) {
-  simdjson::dom::object object;
-  if (vocab.element().get(object)) vocab.fail("an object of token: id is needed");
-  for (const auto field : object) {
-    int64_t id;
-    if (field.value.get(id) || id < 0 || id >= std::numeric_limits<int32_t>::max()) {
-      vocab.fail(fmt::format("the id of token \"{}\" is no integer from 0 to 2^31 - 2", field.key));
+  if (!vocab.is_object()) vocab.fail("an object of token: id is needed");
+  const JsonReader& reader = vocab.reader();
+  reader.for_each_member(vocab.index(), [&](std::string_view token, uint32_t index) {
+    const std::string_view digits = reader.node(index).text;
+    int32_t id = -1;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
+    if (reader.node(index).type != JsonReader::Type::kNumber || error != std::errc() ||
+        end != digits.data() + digits.size() || id < 0 || id >= kMostTokens) {
+      vocab.fail(fmt::format("the id of token \"{}\" is no integer from 0 to {}", token, kMostTokens - 1));
     }
-    if (tokens.add(field.key, static_cast<int32_t>(id))) continue;
-    if (tokens.find(field.key)) vocab.fail(fmt::format("token \"{}\" occurs twice", field.key));
-    vocab.fail(fmt::format("id {} belongs to two tokens: \"{}\" and \"{}\"", id,
-                           tokens.token(static_cast<int32_t>(id)), field.key));
-  }
+    if (tokens.add(token, id)) return;
+    if (tokens.find(token)) vocab.fail(fmt::format("token \"{}\" occurs twice", token));
+    vocab.fail(fmt::format("id {} belongs to two tokens: \"{}\" and \"{}\"", id, tokens.token(id), token));
+  });
   if (tokens.count() == 0) vocab.fail("the vocabulary is empty");
 }
 
 // A merge is ["a", "b"] or, in older files, "a b".
-std::pair<std::string_view, std::string_view> split_merge(const Json& merge) {
-  if (merge.is_string()) {
-    const std::string_view text = merge.string();
-    const size_t space = text.find(' ');
-    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-      merge.fail(fmt::format("\"{}\" is no merge: two tokens with one blank between them are needed", text));
+std::pair<std::string_view, std::string_view> split_merge(const JsonReader& reader, uint32_t index,
+                                                          const std::function<void(const std::string&)>& fail) {
+  const auto& node = reader.node(index);
+  if (node.type == JsonReader::Type::kString) {
+    const size_t space = node.text.find(' ');
+    if (space == std::string_view::npos || node.text.find(' ', space + 1) != std::string_view::npos) {
+      fail(fmt::format("\"{}\" is no merge: two tokens with one blank between them are needed", node.text));
     }
-    return {text.substr(0, space), text.substr(space + 1)};
+    return {node.text.substr(0, space), node.text.substr(space + 1)};
   }
-  const auto parts = merge.items();
-  if (parts.size() != 2) merge.fail(fmt::format("a merge has 2 tokens, this one has {}", parts.size()));
-  return {parts[0].string(), parts[1].string()};
+  const bool is_pair = node.type == JsonReader::Type::kArray && node.next == index + 3 &&
+                       reader.node(index + 1).type == JsonReader::Type::kString &&
+                       reader.node(index + 2).type == JsonReader::Type::kString;
+  if (!is_pair) fail("a merge must be a string or an array of 2 strings");
+  return {reader.node(index + 1).text, reader.node(index + 2).text};
 }
 
 std::vector<PairTable::Entry> read_merges(const Json& merges, const Vocabulary& tokens,
                                           std::string_view continuing_prefix) {
+  if (!merges.is_array()) merges.fail("an array of merges is needed");
   std::vector<PairTable::Entry> entries;
   std::string joined;
-  const auto id_of = [&](const Json& merge, std::string_view token) {
+  const auto fail = [&](const std::string& problem) { merges.fail(fmt::format("[{}]: {}", entries.size(), problem)); };
+  const auto id_of = [&](std::string_view token) {
     const auto id = tokens.find(token);
-    if (!id) merge.fail(fmt::format("token \"{}\" is not in model.vocab", token));
+    if (!id) fail(fmt::format("token \"{}\" is not in model.vocab", token));
     return *id;
   };
-  for (const Json& merge : merges.items()) {
-    const auto [left, right] = split_merge(merge);
+  merges.reader().for_each_item(merges.index(), [&](uint32_t index) {
+    const auto [left, right] = split_merge(merges.reader(), index, fail);
     joined.assign(left);
-    // The part after the first one drops its prefix, whatever it is: that is how the reference joins.
+    // The second part drops as many bytes as the prefix has, whatever they are: that is how the reference joins.
     joined.append(right.substr(std::min(continuing_prefix.size(), right.size())));
-    entries.push_back({id_of(merge, left), id_of(merge, right), static_cast<int32_t>(entries.size()),
-                       id_of(merge, joined)});
-  }
+    entries.push_back({id_of(left), id_of(right), static_cast<int32_t>(entries.size()), id_of(joined)});
+  });
   return entries;
 }
 
@@ -68,8 +78,7 @@ std::unique_ptr<HfModel> read_hf_model(const Json& model, Bpe::Alphabet alphabet
                            ".model file)", type));
   }
   if (const auto dropout = model.find("dropout")) {
-    double rate;
-    if (dropout->element().get(rate)) dropout->fail("a number or null is needed");
+    const double rate = dropout->number();
     if (rate != 0) dropout->fail(fmt::format("{} — dropout makes ids random and is not supported, set it to null", rate));
   }
   auto result = std::make_unique<HfModel>();

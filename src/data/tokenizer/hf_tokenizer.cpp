@@ -1,7 +1,5 @@
 #include "data/tokenizer/hf_tokenizer.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <array>
 
@@ -48,7 +46,7 @@ class HfTokenizer : public Tokenizer {
 
   void encode(std::string_view text, std::vector<int32_t>& out) const override {
     std::string repaired;
-    if (!simdjson::validate_utf8(text.data(), text.size())) {
+    if (!text::is_valid_utf8(text)) {
       repaired = text::to_valid_utf8(text);
       text = repaired;
     }

@@ -1,5 +1,9 @@
 #include "data/tokenizer/json.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -7,17 +11,16 @@
 namespace titan::data {
 namespace {
 
-const char* type_name(simdjson::dom::element_type type) {
-  using Type = simdjson::dom::element_type;
+const char* type_name(JsonReader::Type type) {
+  using Type = JsonReader::Type;
   switch (type) {
-    case Type::ARRAY: return "an array";
-    case Type::OBJECT: return "an object";
-    case Type::INT64:
-    case Type::UINT64: return "an integer";
-    case Type::DOUBLE: return "a number";
-    case Type::STRING: return "a string";
-    case Type::BOOL: return "a boolean";
-    case Type::NULL_VALUE: return "null";
+    case Type::kArray: return "an array";
+    case Type::kObject: return "an object";
+    case Type::kNumber: return "a number";
+    case Type::kString: return "a string";
+    case Type::kTrue:
+    case Type::kFalse: return "true or false";
+    case Type::kNull: return "null";
   }
   return "something else";
 }
@@ -28,16 +31,21 @@ std::string Json::child(std::string_view key) const {
   return key_.empty() ? std::string(key) : fmt::format("{}.{}", key_, key);
 }
 
+const JsonReader& Json::reader() const { return file_->reader(); }
+
 void Json::fail(const std::string& problem) const {
-  throw Error("[tokenizer] {}: {}{}", *file_, key_.empty() ? "" : key_ + ": ", problem);
+  throw Error("[tokenizer] {}: {}{}", file_->name(), key_.empty() ? "" : key_ + ": ", problem);
+}
+
+void Json::need(bool condition, const char* what) const {
+  if (!condition) fail(fmt::format("{} is needed, this is {}", what, type_name(type())));
 }
 
 std::optional<Json> Json::find(std::string_view key) const {
-  simdjson::dom::object object;
-  if (element_.get(object)) fail(fmt::format("an object is needed, this is {}", type_name(element_.type())));
-  simdjson::dom::element value;
-  if (object.at_key(key).get(value) || value.is_null()) return std::nullopt;
-  return Json(value, *file_, child(key));
+  need(is_object(), "an object");
+  const auto found = reader().member(index_, key);
+  if (!found || reader().node(*found).type == JsonReader::Type::kNull) return std::nullopt;
+  return Json(*file_, *found, child(key));
 }
 
 Json Json::at(std::string_view key) const {
@@ -47,37 +55,44 @@ Json Json::at(std::string_view key) const {
 }
 
 std::string_view Json::string() const {
-  std::string_view value;
-  if (element_.get(value)) fail(fmt::format("a string is needed, this is {}", type_name(element_.type())));
-  return value;
+  need(is_string(), "a string");
+  return reader().node(index_).text;
 }
 
 int64_t Json::integer() const {
-  int64_t value;
-  if (element_.get(value)) fail(fmt::format("an integer is needed, this is {}", type_name(element_.type())));
+  need(type() == JsonReader::Type::kNumber, "an integer");
+  const std::string_view text = reader().node(index_).text;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) fail(fmt::format("an integer is needed, this is {}", text));
   return value;
+}
+
+double Json::number() const {
+  need(type() == JsonReader::Type::kNumber, "a number");
+  return std::strtod(std::string(reader().node(index_).text).c_str(), nullptr);
 }
 
 bool Json::boolean() const {
-  bool value;
-  if (element_.get(value)) fail(fmt::format("true or false is needed, this is {}", type_name(element_.type())));
-  return value;
+  need(type() == JsonReader::Type::kTrue || type() == JsonReader::Type::kFalse, "true or false");
+  return type() == JsonReader::Type::kTrue;
 }
 
 std::vector<Json> Json::items() const {
-  simdjson::dom::array array;
-  if (element_.get(array)) fail(fmt::format("an array is needed, this is {}", type_name(element_.type())));
+  need(is_array(), "an array");
   std::vector<Json> items;
-  items.reserve(array.size());
-  for (const auto value : array) items.emplace_back(value, *file_, fmt::format("{}[{}]", key_, items.size()));
+  reader().for_each_item(index_, [&](uint32_t index) {
+    items.emplace_back(*file_, index, fmt::format("{}[{}]", key_, items.size()));
+  });
   return items;
 }
 
 std::vector<std::pair<std::string_view, Json>> Json::members() const {
-  simdjson::dom::object object;
-  if (element_.get(object)) fail(fmt::format("an object is needed, this is {}", type_name(element_.type())));
+  need(is_object(), "an object");
   std::vector<std::pair<std::string_view, Json>> members;
-  for (const auto field : object) members.emplace_back(field.key, Json(field.value, *file_, child(field.key)));
+  reader().for_each_member(index_, [&](std::string_view key, uint32_t index) {
+    members.emplace_back(key, Json(*file_, index, child(key)));
+  });
   return members;
 }
 
@@ -91,14 +106,16 @@ std::string_view Json::string_or(std::string_view key, std::string_view fallback
   return found ? found->string() : fallback;
 }
 
-JsonFile::JsonFile(const std::filesystem::path& path) : name_(path.string()) {
-  const std::string content = files::read(path);
-  if (text::trim(content).empty()) throw Error("[tokenizer] {}: the file is empty", name_);
-  const auto error = parser_.parse(content).get(root_);
-  if (error) {
-    throw Error("[tokenizer] {}: not valid JSON ({} bytes): {} — is the file complete?", name_, content.size(),
-                simdjson::error_message(error));
-  }
+JsonFile::JsonFile(const std::filesystem::path& path) : name_(path.string()), content_(files::read(path)) {
+  if (text::trim(content_).empty()) throw Error("[tokenizer] {}: the file is empty", name_);
+  if (!text::is_valid_utf8(content_)) throw Error("[tokenizer] {}: the file is not UTF-8", name_);
+  const auto problem = reader_.parse(content_);
+  if (!problem) return;
+  const auto here = content_.begin() + static_cast<std::ptrdiff_t>(problem->offset);
+  const auto line = std::count(content_.begin(), here, '\n') + 1;
+  const size_t line_start = problem->offset == 0 ? 0 : content_.rfind('\n', problem->offset - 1) + 1;
+  throw Error("[tokenizer] {}, line {}, column {}: not valid JSON: {} — is the file complete ({} bytes)?", name_, line,
+              problem->offset - line_start + 1, problem->what, content_.size());
 }
 
 }  // namespace titan::data

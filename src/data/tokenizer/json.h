@@ -1,22 +1,24 @@
-// Reading JSON files of tokenizers with errors that name the file and the key ("model.merges[17]").
+// JSON files of tokenizers, with errors that name the file and the key ("model.merges[17]").
 #pragma once
-
-#include <simdjson.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "data/json_reader.h"
 
 namespace titan::data {
 
-// A value inside a parsed file. Views into the parser's memory: valid as long as its JsonFile.
+class JsonFile;
+
+// A value inside a JsonFile, valid as long as that.
 class Json {
  public:
-  Json(simdjson::dom::element element, const std::string& file, std::string key)
-      : element_(element), file_(&file), key_(std::move(key)) {}
+  Json(const JsonFile& file, uint32_t index, std::string key) : file_(&file), index_(index), key_(std::move(key)) {}
 
   // Member of an object; nullopt when it is absent or null. Throws when this is no object.
   std::optional<Json> find(std::string_view key) const;
@@ -24,14 +26,14 @@ class Json {
 
   std::string_view string() const;
   int64_t integer() const;
+  double number() const;
   bool boolean() const;
-  std::vector<Json> items() const;                               // of an array
+  std::vector<Json> items() const;                                 // of an array
   std::vector<std::pair<std::string_view, Json>> members() const;  // of an object, in file order
 
-  bool is_string() const { return element_.is_string(); }
-  bool is_array() const { return element_.is_array(); }
-  bool is_object() const { return element_.is_object(); }
-  bool is_number() const { return element_.is_number(); }
+  bool is_string() const { return type() == JsonReader::Type::kString; }
+  bool is_array() const { return type() == JsonReader::Type::kArray; }
+  bool is_object() const { return type() == JsonReader::Type::kObject; }
 
   bool boolean_or(std::string_view key, bool fallback) const;
   std::string_view string_or(std::string_view key, std::string_view fallback) const;
@@ -39,30 +41,33 @@ class Json {
   // Throws Error("[tokenizer] FILE: KEY: problem").
   [[noreturn]] void fail(const std::string& problem) const;
 
-  const simdjson::dom::element& element() const { return element_; }
-  const std::string& key() const { return key_; }
+  // For long arrays and objects: the reader and this value's index in it.
+  const JsonReader& reader() const;
+  uint32_t index() const { return index_; }
 
  private:
+  JsonReader::Type type() const { return reader().node(index_).type; }
+  void need(bool condition, const char* what) const;
   std::string child(std::string_view key) const;
 
-  simdjson::dom::element element_;
-  const std::string* file_;
+  const JsonFile* file_;
+  uint32_t index_;
   std::string key_;
 };
 
-// Parses a whole file and keeps it in memory.
+// A whole file, parsed and kept in memory.
 class JsonFile {
  public:
   explicit JsonFile(const std::filesystem::path& path);
   JsonFile(const JsonFile&) = delete;
   JsonFile& operator=(const JsonFile&) = delete;
-  Json root() const { return Json(root_, name_, ""); }
+  Json root() const { return Json(*this, 0, ""); }
   const std::string& name() const { return name_; }
+  const JsonReader& reader() const { return reader_; }
 
  private:
-  std::string name_;
-  simdjson::dom::parser parser_;
-  simdjson::dom::element root_;
+  std::string name_, content_;
+  JsonReader reader_;
 };
 
 }  // namespace titan::data

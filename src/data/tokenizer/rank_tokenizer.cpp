@@ -1,7 +1,5 @@
 #include "data/tokenizer/rank_tokenizer.h"
 
-#include <simdjson.h>
-
 #include <array>
 #include <charconv>
 #include <map>
@@ -62,7 +60,7 @@ class RankTokenizer : public Tokenizer {
 
   void encode(std::string_view text, std::vector<int32_t>& out) const override {
     std::string repaired;
-    if (!simdjson::validate_utf8(text.data(), text.size())) {
+    if (!text::is_valid_utf8(text)) {
       repaired = text::to_valid_utf8(text);
       text = repaired;
     }
@@ -141,6 +139,27 @@ void read_rank_line(RankFile& ranks, std::string_view line, int64_t number) {
   fail(fmt::format("the token of rank {} occurs twice", rank));
 }
 
+// [{"rank": 0, "token_bytes": "AA==", …}, …], of which the first `num_ranks` count.
+void read_tekken_ranks(const Json& vocab, int64_t num_ranks, int64_t first_id, RankFile& ranks) {
+  if (!vocab.is_array()) vocab.fail("an array is needed");
+  const JsonReader& reader = vocab.reader();
+  int64_t rank = 0;
+  reader.for_each_item(vocab.index(), [&](uint32_t index) {
+    if (rank == num_ranks) return;
+    const auto fail = [&](const std::string& problem) { vocab.fail(fmt::format("[{}]: {}", rank, problem)); };
+    if (reader.node(index).type != JsonReader::Type::kObject) fail("an object is needed");
+    const auto stated = reader.member(index, "rank");
+    const auto encoded = reader.member(index, "token_bytes");
+    if (!stated || reader.node(*stated).text != std::to_string(rank)) fail(fmt::format("\"rank\" must be {}", rank));
+    if (!encoded || reader.node(*encoded).type != JsonReader::Type::kString) fail("\"token_bytes\" must be a string");
+    const auto bytes = base64_decode(reader.node(*encoded).text);
+    if (!bytes || bytes->empty()) fail(fmt::format("\"{}\" is no base64", reader.node(*encoded).text));
+    if (!ranks.tokens.add(*bytes, static_cast<int32_t>(first_id + rank))) fail("the token occurs twice");
+    ++rank;
+  });
+  if (rank < num_ranks) vocab.fail(fmt::format("{} entries, but default_vocab_size needs {}", rank, num_ranks));
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& file) {
@@ -182,28 +201,8 @@ std::unique_ptr<Tokenizer> load_tekken(const JsonFile& file) {
   if (num_special < 0 || vocab_size <= num_special || vocab_size > (1 << 24)) {
     config.fail(fmt::format("{} tokens of which {} are special: not possible", vocab_size, num_special));
   }
-  const Json vocab = root.at("vocab");
-  simdjson::dom::array entries;
-  if (vocab.element().get(entries)) vocab.fail("an array is needed");
   const int64_t num_ranks = vocab_size - num_special;
-  if (static_cast<int64_t>(entries.size()) < num_ranks) {
-    vocab.fail(fmt::format("{} entries, but default_vocab_size needs {}", entries.size(), num_ranks));
-  }
-  int64_t rank = 0;
-  for (const auto element : entries) {
-    if (rank == num_ranks) break;
-    const auto fail = [&](const std::string& problem) {
-      throw Error("[tokenizer] {}: vocab[{}]: {}", ranks.file, rank, problem);
-    };
-    int64_t stated;
-    std::string_view encoded;
-    if (element["rank"].get(stated) || stated != rank) fail(fmt::format("\"rank\" must be {}", rank));
-    if (element["token_bytes"].get(encoded)) fail("\"token_bytes\" must be a string");
-    const auto bytes = base64_decode(encoded);
-    if (!bytes || bytes->empty()) fail(fmt::format("\"{}\" is no base64", encoded));
-    if (!ranks.tokens.add(*bytes, static_cast<int32_t>(num_special + rank))) fail("the token occurs twice");
-    ++rank;
-  }
+  read_tekken_ranks(root.at("vocab"), num_ranks, num_special, ranks);
   check_bytes(ranks);
   ranks.kind = fmt::format("tekken {}", config.string_or("version", "without version"));
   ranks.specials = tekken_specials(root.find("special_tokens"), num_special);
