@@ -88,3 +88,10 @@ def scalars():
             yield chr(code)
             yield "a" + chr(code)
             yield " " + chr(code)
+
+
+def grouped_scalars(size=40):
+    """Every Unicode scalar once after a letter and once after a blank, many to a text."""
+    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    for at in range(0, len(codes), size):
+        yield "".join(f"a{chr(code)} {chr(code)}" for code in codes[at: at + size])

@@ -143,7 +143,7 @@ def check(titan, reference, raw_lines, scalars, chunk=60000):
                                                (json.dumps(ids).encode() for ids in wanted))]
     bad += compare(reference.name, "text", texts, back, reference.decode(wanted))
     if scalars and reference.scalars:
-        texts = list(corpus.scalars())
+        texts = list(corpus.grouped_scalars() if reference.scalars == "grouped" else corpus.scalars())
         for at in range(0, len(texts), chunk * 10):
             part = texts[at: at + chunk * 10]
             wanted = []
