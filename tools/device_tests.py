@@ -114,8 +114,8 @@ class Session:
         return run
 
     def small(self, name, *words, **options):
-        """The debug model at 4 x 256 tokens, without recomputation unless the words say otherwise."""
-        return self.train(name, "--training.local_batch_size", 4, "--training.seq_len", 256,
+        """The debug model at 4 x 128 tokens, without recomputation unless the words say otherwise."""
+        return self.train(name, "--training.local_batch_size", 4, "--training.seq_len", 128,
                           "--activation_checkpoint.mode", "none", *words, **options)
 
     def cached(self, name, *words, **options):
