@@ -68,11 +68,18 @@ std::optional<std::string> illegal_choice(const Check& check, const std::string&
                      hint ? fmt::format(" — did you mean \"{}\"?", *hint) : "");
 }
 
+// Integers without a limit of their own end here, so that products of two of them cannot overflow.
+constexpr int64_t kMostInteger = 1'000'000'000'000;
+
 // What is wrong with a value of the right type, if anything.
 std::optional<std::string> violation(const Key& key, const Value& value) {
   double number = 0;
   if (const auto* integer = std::get_if<int64_t>(&value)) {
     number = static_cast<double>(*integer);
+    if (std::isinf(key.check.most) && *integer > kMostInteger) {
+      return fmt::format("expects {}, but got {}, which is above the limit of {}", expectation(key),
+                         *integer, kMostInteger);
+    }
   } else if (const auto* real = std::get_if<double>(&value)) {
     number = *real;
   } else if (const auto* word = std::get_if<std::string>(&value)) {

@@ -65,11 +65,32 @@ struct TomlReader {
   }
 };
 
+// The parser and the tree it makes are recursive in the parts of a dotted key: a line of a hundred
+// thousand dots would use up the stack.
+void refuse_deep_keys(const std::string& text, const std::string& file) {
+  constexpr int64_t kMostDots = 500;
+  int64_t dots = 0;
+  int64_t line = 1;
+  bool in_key = true;
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+      in_key = true;
+    } else if (c == '=') {
+      in_key = false;
+    } else if (c == '.' && in_key && ++dots > kMostDots) {
+      throw Error("[config] {}:{}: a key of more than {} parts", file, line, kMostDots);
+    }
+  }
+}
+
 }  // namespace
 
 FileContent read_toml(const std::filesystem::path& path) {
   const std::string text = read_config_text(path);
   TomlReader reader{path.string(), {}};
+  refuse_deep_keys(text, reader.file);
   try {
     const toml::table table = toml::parse(text, reader.file);
     reader.walk(table, "");

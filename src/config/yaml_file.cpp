@@ -88,8 +88,11 @@ FileContent read_yaml(const std::filesystem::path& path) {
     }
     reader.walk(root, "");
   } catch (const YAML::Exception& error) {
+    // The text was read already: what is left of this message is the parser's guard against deep
+    // nesting.
+    const bool deep = error.msg == YAML::ErrorMsg::BAD_FILE;
     throw Error("[config] {}:{}:{}: this is not YAML: {}", reader.file, error.mark.line + 1,
-                error.mark.column + 1, error.msg);
+                error.mark.column + 1, deep ? "nested too deeply" : error.msg);
   }
   return std::move(reader.content);
 }

@@ -1,5 +1,6 @@
 #include "config/load.h"
 
+#include "base/files.h"
 #include "config/config_fixture.h"
 #include "config/help.h"
 
@@ -152,6 +153,19 @@ TEST_F(BadFile, WhatIsNoReadableFileIsSaidPlainly) {
               AllOf(HasSubstr("a.toml:2"), HasSubstr("zero byte")));
   EXPECT_EQ(toml_refusal(""), "");
   EXPECT_EQ(yaml_refusal(""), "");
+}
+
+TEST_F(BadFile, EndlessNestingIsRefusedNotFollowed) {
+  std::string dotted = "a";
+  std::string brackets = "a = ";
+  for (int i = 0; i < 100000; ++i) {
+    dotted += ".a";
+    brackets += '[';
+  }
+  EXPECT_THAT(toml_refusal(dotted + " = 1\n"), HasSubstr("more than 500 parts"));
+  EXPECT_THAT(toml_refusal("[" + dotted + "]\n"), HasSubstr("more than 500 parts"));
+  EXPECT_THAT(toml_refusal(brackets), HasSubstr("a.toml:1"));
+  EXPECT_THAT(yaml_refusal("a: " + brackets.substr(4)), HasSubstr("nested too deeply"));
 }
 
 TEST_F(Rules, BatchesMustDivide) {
@@ -325,6 +339,22 @@ TEST_F(Aliases, YamlFormSaysWhatIsWrong) {
               HasSubstr("unknown key 'distributed.world_sizes'"));
   EXPECT_THAT(load_yaml("distributed:\n  fp8_enabled: true\n  world_size: 8\n").not_built.size(),
               2u);
+}
+
+// The examples of the user guide, in both languages, are configs that work.
+TEST_F(Load, ExamplesOfTheGuideAreLegal) {
+  for (const char* page : {"docs/config.md", "docs/config.zh-CN.md"}) {
+    const std::string text = files::read(std::filesystem::path(TITAN_SOURCE_DIR) / page);
+    for (const std::string kind : {"toml", "yaml"}) {
+      const auto begin = text.find("```" + kind + "\n");
+      ASSERT_NE(begin, std::string::npos) << page;
+      const auto first = begin + kind.size() + 4;
+      const auto example = text.substr(first, text.find("```", first) - first);
+      const auto loaded = load(Words{write("example." + kind, example)});
+      EXPECT_THAT(loaded.not_built, IsEmpty()) << page;
+      EXPECT_THAT(loaded.warnings, IsEmpty()) << page << " " << kind;
+    }
+  }
 }
 
 }  // namespace

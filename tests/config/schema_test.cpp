@@ -66,6 +66,16 @@ TEST(Schema, LimitsAndTheirExceptions) {
       assign(key_of(all, "checkpoint.exclude_from_loading"), TextList{"model", "optimiser"}));
 }
 
+TEST(Schema, NumbersTooLargeForTheirProductsAreRefused) {
+  JobConfig config;
+  const auto all = keys(config);
+  EXPECT_THAT(*assign(key_of(all, "training.steps"), int64_t{1} << 62),
+              HasSubstr("above the limit"));
+  EXPECT_TRUE(assign(key_of(all, "training.local_batch_size"), int64_t{1} << 32));
+  EXPECT_TRUE(assign(key_of(all, "parallelism.tensor_parallel_degree"), int64_t{1} << 32));
+  EXPECT_FALSE(assign(key_of(all, "debug.seed"), int64_t{1} << 62));
+}
+
 TEST(Schema, WordsAreReadByTheTypeOfTheKey) {
   JobConfig config;
   const auto all = keys(config);

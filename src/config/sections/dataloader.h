@@ -16,12 +16,12 @@ struct DataLoader {
 
   static constexpr void describe(auto&& field) {
     field("num_workers", &DataLoader::num_workers,
-          "reader threads; 0: chosen by titan (data.threads)", at_least(0));
+          "reader threads; 0: chosen by titan (data.threads)", between(0, 4096));
     field("persistent_workers", &DataLoader::persistent_workers,
           "keep the readers alive between epochs");
     field("pin_memory", &DataLoader::pin_memory, "stage batches in page-locked memory");
     field("prefetch_factor", &DataLoader::prefetch_factor, "batches each reader loads ahead",
-          at_least(1));
+          between(1, 4096));
   }
 };
 static_assert(complete<DataLoader>(), "describe() of DataLoader misses a member");

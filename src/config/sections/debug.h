@@ -16,7 +16,7 @@ struct Debug {
 
   static constexpr void describe(auto&& field) {
     field("seed", &Debug::seed, "seed of the initial weights; absent: drawn at start and logged",
-          at_least(0));
+          between(0, 9.2e18));
     field("deterministic", &Debug::deterministic,
           "only deterministic operators: two runs are equal bit for bit");
     field("deterministic_warn_only", &Debug::deterministic_warn_only,

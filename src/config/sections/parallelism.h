@@ -35,20 +35,21 @@ struct Parallelism {
 
   static constexpr void describe(auto&& field) {
     field("data_parallel_replicate_degree", &Parallelism::data_parallel_replicate_degree,
-          "replicas of the (sharded) model", at_least(1));
+          "replicas of the (sharded) model", between(1, 65536));
     field("data_parallel_shard_degree", &Parallelism::data_parallel_shard_degree,
-          "ranks that share one copy of the parameters; -1: all that are left", at_least_or(1, -1));
+          "ranks that share one copy of the parameters; -1: all that are left",
+          Check{.least = 1, .most = 65536, .also = -1});
     field("fsdp_reshard_after_forward", &Parallelism::fsdp_reshard_after_forward,
           "free gathered parameters after the forward pass; default: unless a pipeline is used",
           one_of("default|always|never"));
     field("tensor_parallel_degree", &Parallelism::tensor_parallel_degree,
-          "ranks that split each matrix", at_least(1));
+          "ranks that split each matrix", between(1, 65536));
     field("disable_loss_parallel", &Parallelism::disable_loss_parallel,
           "gather the logits over the tensor-parallel ranks before the loss");
     field("enable_async_tensor_parallel", &Parallelism::enable_async_tensor_parallel,
           "overlap tensor-parallel communication with the matrix products");
     field("pipeline_parallel_degree", &Parallelism::pipeline_parallel_degree,
-          "ranks of the pipeline", at_least(1));
+          "ranks of the pipeline", between(1, 65536));
     field("module_fqns_per_model_part", &Parallelism::module_fqns_per_model_part,
           "modules of each pipeline stage, in order");
     field("pipeline_parallel_first_stage_less_layers",
@@ -71,15 +72,15 @@ struct Parallelism {
           &Parallelism::pipeline_parallel_expert_parallel_overlap,
           "overlap expert exchange with other micro-batches (DualPipeV)");
     field("context_parallel_degree", &Parallelism::context_parallel_degree,
-          "ranks that split each sequence", at_least(1));
+          "ranks that split each sequence", between(1, 65536));
     field("context_parallel_load_balancer", &Parallelism::context_parallel_load_balancer,
           "how a sequence is dealt to the ranks; None: in order", one_of("headtail|ptrr"));
     field("context_parallel_rotate_method", &Parallelism::context_parallel_rotate_method,
           "how keys and values reach the other ranks", one_of("allgather|alltoall"));
     field("expert_parallel_degree", &Parallelism::expert_parallel_degree,
-          "ranks that share the experts of a layer", at_least(1));
+          "ranks that share the experts of a layer", between(1, 65536));
     field("expert_tensor_parallel_degree", &Parallelism::expert_tensor_parallel_degree,
-          "ranks that split each expert; 1 or tensor_parallel_degree", at_least(1));
+          "ranks that split each expert; 1 or tensor_parallel_degree", between(1, 65536));
     field("expert_parallel_comm_backend", &Parallelism::expert_parallel_comm_backend,
           "how tokens reach their experts", one_of("standard|deepep"));
   }

@@ -33,7 +33,7 @@ struct Training {
     field("dataset_path", &Training::dataset_path,
           "file, folder or glob that replaces the dataset's own path");
     field("local_batch_size", &Training::local_batch_size,
-          "sequences per data-parallel rank and micro-batch", at_least(1));
+          "sequences per data-parallel rank and micro-batch", between(1, 1048576));
     field("global_batch_size", &Training::global_batch_size,
           "sequences per optimizer step over all ranks; -1: local_batch_size times the "
           "data-parallel degree",
