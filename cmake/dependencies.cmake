@@ -28,6 +28,18 @@ foreach(folder ${cuda_runtime_folders})
 endforeach()
 target_link_libraries(wheel::torch_cpu INTERFACE wheel::c10)
 
+# at::parallel_for is a header: files that use it compile with OpenMP and link the libgomp that libtorch itself uses, so that
+# a process has one team of threads.
+file(GLOB torch_gomp ${TITAN_TORCH}/lib/libgomp*.so*)
+add_library(wheel::openmp INTERFACE IMPORTED GLOBAL)
+target_compile_options(wheel::openmp INTERFACE -fopenmp)
+if(torch_gomp)
+  list(GET torch_gomp 0 torch_gomp)
+  target_link_libraries(wheel::openmp INTERFACE ${torch_gomp})
+else()
+  target_link_libraries(wheel::openmp INTERFACE gomp)
+endif()
+
 set(arrow_folder ${TITAN_DEPS}/site/pyarrow)
 file(GLOB arrow_library ${arrow_folder}/libarrow.so.*)
 file(GLOB parquet_library ${arrow_folder}/libparquet.so.*)

@@ -42,7 +42,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                         const Tensor& scale, int64_t chunk_tokens, bool with_grad) {
     const auto dtype = h.scalar_type();
     const auto wide = at::promote_types(dtype, at::kFloat);
-    const int64_t tokens = h.size(0), chunk = loss_chunk_tokens(tokens, weight.size(0), chunk_tokens);
+    const int64_t tokens = h.size(0), chunk = loss_chunk_tokens(tokens, weight.size(0), chunk_tokens, h.is_cpu());
     Tensor total = at::zeros({}, h.options().dtype(wide));
     Tensor dh, dw;
     if (with_grad) dh = at::empty_like(h);
@@ -88,9 +88,11 @@ Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor&
 
 }  // namespace reference
 
-int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked) {
-  if (asked > 0) return asked;
-  return std::clamp<int64_t>((16 << 20) / vocab, 128, std::max<int64_t>(tokens, 128));
+int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked, bool on_cpu) {
+  if (asked > 0) return std::min(asked, tokens);
+  // Every chunk adds to the whole weight gradient, so chunks must not be small.
+  const int64_t logits = int64_t{1} << (on_cpu ? 26 : 29);
+  return std::clamp<int64_t>(logits / vocab, 1, tokens);
 }
 
 Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels, const Tensor& scale,

@@ -20,6 +20,13 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interl
               static_cast<float>(sign), out.mutable_data_ptr<float>());
     return out;
   }
+  if (x.is_cuda() && interleaved) {
+    // A complex product reads and writes each element once.
+    const auto wide = at::promote_types(x.scalar_type(), at::kFloat);
+    const Tensor pairs = at::view_as_complex(x.to(wide).unflatten(-1, {x.size(-1) / 2, 2}).contiguous());
+    const Tensor turn = at::complex(cos.to(wide), (sin * sign).to(wide)).unsqueeze(-2);
+    return at::view_as_real(pairs * turn).flatten(-2).to(x.scalar_type());
+  }
   return reference::rope(x, cos, sin * sign, interleaved);
 }
 

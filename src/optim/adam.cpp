@@ -55,8 +55,10 @@ void Adam::step(const Inputs& in) {
     divisor.reset();
   }
   at::_foreach_add_(steps_, 1);
+  // The kernels of accelerators read the learning rate as float32.
+  const Tensor lr = in.lr.is_cpu() ? in.lr : in.lr.to(at::kFloat);
   const auto update = [&](auto&& fused) {
-    fused(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, in.lr, beta1_, beta2_, weight_decay_, eps_,
+    fused(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, lr, beta1_, beta2_, weight_decay_, eps_,
           /*amsgrad=*/false, /*maximize=*/false, divisor, found_inf);
   };
   if (decoupled_) {

@@ -63,7 +63,8 @@ observe::MemoryForecast memory_forecast(const Job& job) {
        .head_dim = a.head_dim,
        .hidden_dim = a.hidden_dim,
        .vocab_size = a.vocab_size,
-       .loss_chunk_tokens = ops::loss_chunk_tokens(tokens, a.vocab_size, training.loss_chunk_tokens)});
+       .loss_chunk_tokens = ops::loss_chunk_tokens(tokens, a.vocab_size, training.loss_chunk_tokens,
+                                                   job.backend->device().is_cpu())});
 }
 
 }  // namespace
