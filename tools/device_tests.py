@@ -115,6 +115,8 @@ class Session:
 
     def small(self, name, *words, **options):
         """The debug model at 4 x 128 tokens, without recomputation unless the words say otherwise."""
+        if self.device == "cpu" and not any("precision" in str(w) or "dtype" in str(w) for w in words):
+            words = (*FP32, *words)  # most CPUs have no fast bf16 product
         return self.train(name, "--training.local_batch_size", 4, "--training.seq_len", 128,
                           "--activation_checkpoint.mode", "none", *words, **options)
 
@@ -333,10 +335,12 @@ def print_machine(session):
             print(f"  {command[0]}: {error}")
 
 
-def run_claims(session):
+def run_claims(session, only):
     results = []
     for claim in CLAIMS:
         name = claim.__name__.removeprefix("check_").replace("_", " ")
+        if only and not any(word in name for word in only.split(",")):
+            continue
         begin = time.monotonic()
         if time.monotonic() > session.deadline:
             results.append({"name": name, "result": "skipped", "detail": "no time left"})
@@ -376,6 +380,7 @@ def main():
     parser.add_argument("--out", default="device_tests_out")
     parser.add_argument("--titan")
     parser.add_argument("--budget", type=float, default=480, help="seconds after which nothing new is started")
+    parser.add_argument("--only", help="claims whose name holds one of these words, separated by commas")
     parser.add_argument("--no-bench", action="store_true")
     parser.add_argument("--bench-only", action="store_true")
     arguments = parser.parse_args()
@@ -388,7 +393,7 @@ def main():
     if code != 0:
         sys.exit(f"[device_tests] tokenizer train failed:\n{output}")
     print(f"[device_tests] text and tokenizer made in {seconds:.1f} s", flush=True)
-    claims = [] if arguments.bench_only else run_claims(session)
+    claims = [] if arguments.bench_only else run_claims(session, arguments.only)
     benches = [] if arguments.no_bench else run_benches(session)
     (session.out / "results.json").write_text(json.dumps({"claims": claims, "benches": benches}, indent=1))
     count = {kind: sum(1 for claim in claims if claim["result"] == kind) for kind in ("passed", "failed", "skipped")}
