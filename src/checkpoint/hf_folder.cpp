@@ -31,7 +31,7 @@ constexpr const char* kAssetNames[] = {"tokenizer.json",
                                        "tekken.json"};
 
 // Every parameter must be there in its shape, and nothing else but ignored entries.
-void check_contents(const HfFolder& folder, std::span<const ParameterShape> parameters,
+void check_contents(const HfFolder& folder, std::span<const NamedShape> parameters,
                     const ForeignNames& names) {
   const std::string what = fmt::format("[checkpoint] {}", folder.folder().string());
   std::set<std::string> wanted;
@@ -165,7 +165,7 @@ at::Tensor HfFolder::view(const std::string& name) const {
 
 void load_hf(const HfFolder& folder, std::span<const NamedTensor> targets,
              const ForeignNames& names) {
-  std::vector<ParameterShape> parameters;
+  std::vector<NamedShape> parameters;
   for (const auto& target : targets)
     parameters.push_back({target.name, target.tensor.sizes().vec()});
   check_contents(folder, parameters, names);
@@ -177,8 +177,7 @@ void load_hf(const HfFolder& folder, std::span<const NamedTensor> targets,
   }
 }
 
-std::vector<TensorSource> hf_sources(const HfFolder& folder,
-                                     std::span<const ParameterShape> parameters,
+std::vector<TensorSource> hf_sources(const HfFolder& folder, std::span<const NamedShape> parameters,
                                      const ForeignNames& names,
                                      std::optional<at::ScalarType> cast_to) {
   check_contents(folder, parameters, names);

@@ -26,6 +26,17 @@ struct ForeignNames {
   std::function<at::Tensor(const std::string& name, const at::Tensor& foreign)> from_foreign;
   std::function<at::Tensor(const std::string& name, const at::Tensor& tensor)> to_foreign;
   std::function<bool(const std::string& foreign)> ignored;  // entries that carry no parameter
+
+  // Of any object with these four member functions (models::HfNames).
+  template <class Names>
+  static ForeignNames of(Names names) {
+    return {.foreign_name = [=](const std::string& name) { return names.foreign_name(name); },
+            .from_foreign = [=](const std::string& name,
+                                const at::Tensor& t) { return names.from_foreign(name, t); },
+            .to_foreign = [=](const std::string& name,
+                              const at::Tensor& t) { return names.to_foreign(name, t); },
+            .ignored = [=](const std::string& name) { return names.ignored(name); }};
+  }
 };
 
 class HfFolder {
@@ -57,12 +68,7 @@ void load_hf(const HfFolder& folder, std::span<const NamedTensor> targets,
 // The folder's tensors under titan's names, made one at a time as they are written; of `parameters`
 // (name, shape), stored as `cast_to` or else as the folder has them. The sources refer to `folder`
 // and `names`. Throws like load_hf.
-struct ParameterShape {
-  std::string name;
-  std::vector<int64_t> shape;
-};
-std::vector<TensorSource> hf_sources(const HfFolder& folder,
-                                     std::span<const ParameterShape> parameters,
+std::vector<TensorSource> hf_sources(const HfFolder& folder, std::span<const NamedShape> parameters,
                                      const ForeignNames& names,
                                      std::optional<at::ScalarType> cast_to);
 

@@ -18,6 +18,11 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
+struct NamedShape {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
 enum class Part { kModel, kOptimizer };
 
 inline constexpr std::string_view kOptimizerPrefix = "optimizer.";
@@ -25,6 +30,10 @@ inline constexpr std::string_view kOptimizerPrefix = "optimizer.";
 // "optimizer.exp_avg.layers.0.attention.wq.weight" of ("exp_avg", "layers.0.attention.wq.weight").
 std::string optimizer_name(std::string_view state, std::string_view parameter);
 Part part_of(std::string_view name);
+
+// Members of a step's state that titan's tools look for.
+inline constexpr const char* kModelArgsKey = "model_args";   // models::args_to_json
+inline constexpr const char* kAssetsKey = "hf_assets_path";  // where the tokenizer's files are
 
 struct Snapshot {
   std::vector<NamedTensor> model;

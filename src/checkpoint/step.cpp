@@ -1,12 +1,7 @@
 #include "checkpoint/step.h"
 
-#include <ATen/core/grad_mode.h>
-
-#include <set>
-
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/text.h"
 #include "checkpoint/dtype.h"
 #include "checkpoint/step_folder.h"
 
@@ -16,28 +11,6 @@ namespace {
 
 std::string described(at::ScalarType dtype, at::IntArrayRef shape) {
   return fmt::format("{} [{}]", tag_of_dtype(dtype), fmt::join(shape.vec(), ", "));
-}
-
-void check_file(const SafetensorsFile& file, const std::string& name, const Index& index) {
-  const std::string what = fmt::format("[checkpoint] {}", file.path().string());
-  const int64_t expected = index.files.at(name);
-  if (file.size_bytes() != expected) {
-    throw Error("{} has {} bytes, {} says {} — the file is cut off or was replaced", what,
-                file.size_bytes(), kIndexFile, expected);
-  }
-  for (const auto& [tensor_name, tensor] : file.tensors()) {
-    const auto found = index.tensors.find(tensor_name);
-    if (found == index.tensors.end() || found->second.file != name) {
-      throw Error("{} holds the tensor '{}', which {} does not list for it", what, tensor_name,
-                  kIndexFile);
-    }
-    const auto& indexed = found->second;
-    if (indexed.dtype != tensor.dtype || indexed.shape != tensor.shape) {
-      throw Error("{}: tensor '{}' is {}, {} says {}", what, tensor_name,
-                  described(tensor.dtype, tensor.shape), kIndexFile,
-                  described(indexed.dtype, indexed.shape));
-    }
-  }
 }
 
 const char* other_format(const fs::path& folder) {
@@ -61,27 +34,29 @@ fs::path checked_folder(fs::path folder) {
   return folder;
 }
 
-void check_target(const Step& step, const NamedTensor& target, bool allow_cast) {
-  const IndexedTensor& stored = step.index().tensors.at(target.name);
-  const auto& tensor = target.tensor;
-  if (tensor.sizes() != at::IntArrayRef(stored.shape)) {
-    throw Error(
-        "[checkpoint] {}: '{}' has the shape [{}], the model needs [{}] — is this checkpoint of "
-        "another model size?",
-        step.folder().string(), target.name, fmt::join(stored.shape, ", "),
-        fmt::join(tensor.sizes().vec(), ", "));
+}  // namespace
+
+void check_against_index(const SafetensorsFile& file, const std::string& name, const Index& index) {
+  const std::string what = fmt::format("[checkpoint] {}", file.path().string());
+  const int64_t expected = index.files.at(name);
+  if (file.size_bytes() != expected) {
+    throw Error("{} has {} bytes, {} says {} — the file is cut off or was replaced", what,
+                file.size_bytes(), kIndexFile, expected);
   }
-  if (!allow_cast && tensor.scalar_type() != stored.dtype) {
-    throw Error(
-        "[checkpoint] {}: '{}' is stored as {}, this run keeps it as {} — set training.dtype as it "
-        "was, or load the "
-        "model only",
-        step.folder().string(), target.name, dtype_name(stored.dtype),
-        dtype_name(tensor.scalar_type()));
+  for (const auto& [tensor_name, tensor] : file.tensors()) {
+    const auto found = index.tensors.find(tensor_name);
+    if (found == index.tensors.end() || found->second.file != name) {
+      throw Error("{} holds the tensor '{}', which {} does not list for it", what, tensor_name,
+                  kIndexFile);
+    }
+    const auto& indexed = found->second;
+    if (indexed.dtype != tensor.dtype || indexed.shape != tensor.shape) {
+      throw Error("{}: tensor '{}' is {}, {} says {}", what, tensor_name,
+                  described(tensor.dtype, tensor.shape), kIndexFile,
+                  described(indexed.dtype, indexed.shape));
+    }
   }
 }
-
-}  // namespace
 
 Step::Step(fs::path folder)
     : folder_(checked_folder(std::move(folder))), index_(read_index(folder_)) {
@@ -91,7 +66,7 @@ Step::Step(fs::path folder)
                   (folder_ / name).string(), kIndexFile, bytes);
     }
     const auto& file = files_.emplace(name, SafetensorsFile(folder_ / name)).first->second;
-    check_file(file, name, index_);
+    check_against_index(file, name, index_);
   }
   for (const auto& [name, tensor] : index_.tensors) {
     const auto file = files_.find(tensor.file);
@@ -131,41 +106,6 @@ at::Tensor Step::view(const std::string& name, bool verify) const {
         file.path().string(), name, hash::hex(*computed), hash::hex(index_.tensors.at(name).xxh3));
   }
   return file.view(name);
-}
-
-std::vector<std::string> load_part(const Step& step, Part part,
-                                   std::span<const NamedTensor> targets,
-                                   const LoadOptions& options) {
-  const auto& stored = step.index().tensors;
-  std::set<std::string> wanted;
-  std::vector<std::string> missing, unexpected;
-  for (const auto& target : targets) {
-    TITAN_CHECK(part_of(target.name) == part, "'{}' belongs to the other part", target.name);
-    wanted.insert(target.name);
-    if (!stored.contains(target.name)) missing.push_back(target.name);
-  }
-  for (const auto& [name, tensor] : stored) {
-    if (part_of(name) == part && !wanted.contains(name)) unexpected.push_back(name);
-  }
-  if (!missing.empty()) {
-    throw Error(
-        "[checkpoint] {} lacks {} of {} tensors: {} — is this checkpoint of another model{}?",
-        step.folder().string(), missing.size(), targets.size(), text::listed(missing),
-        part == Part::kOptimizer ? " or optimizer, or model-only" : "");
-  }
-  if (!unexpected.empty() && !options.allow_unexpected) {
-    throw Error(
-        "[checkpoint] {} holds {} tensors that this model has not: {} — is this checkpoint of "
-        "another model?",
-        step.folder().string(), unexpected.size(), text::listed(unexpected));
-  }
-  for (const auto& target : targets) check_target(step, target, options.allow_cast);
-  const at::NoGradGuard no_grad;
-  for (const auto& target : targets) {
-    at::Tensor destination = target.tensor;
-    destination.copy_(step.view(target.name, options.verify));
-  }
-  return unexpected;
 }
 
 }  // namespace titan::checkpoint

@@ -7,22 +7,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/state.h"
 
 namespace titan::checkpoint {
-
-struct LoadOptions {
-  bool allow_cast = false;  // other element types are converted (model-only loads); else refused
-  bool allow_unexpected =
-      false;  // stored tensors of the part that no target asks for are left alone; else refused
-  bool verify = true;  // recompute each tensor's checksum
-};
 
 class Step {
  public:
@@ -50,12 +41,7 @@ class Step {
   std::map<std::string, SafetensorsFile> files_;
 };
 
-// Copies the stored tensors of `part` into `targets` by name, on whatever device they are. Names,
-// shapes and types are all checked before the first is copied: an Error lists what is missing,
-// unexpected or different. A damaged value throws when its turn comes; the targets are then partly
-// overwritten and must not be used. Returns the unexpected names.
-std::vector<std::string> load_part(const Step& step, Part part,
-                                   std::span<const NamedTensor> targets,
-                                   const LoadOptions& options = {});
+// Throws Error unless the file has the size and exactly the tensors that the index lists for it.
+void check_against_index(const SafetensorsFile& file, const std::string& name, const Index& index);
 
 }  // namespace titan::checkpoint

@@ -44,6 +44,10 @@ std::optional<StepKind> kind_of(const fs::path& folder) {
     return has_optimizer_file(folder) ? StepKind::kFull : StepKind::kModelOnly;
   }
   if (fs::is_regular_file(folder / "model.safetensors.index.json")) return StepKind::kHuggingFace;
+  if (fs::is_regular_file(folder / "model.safetensors") &&
+      fs::is_regular_file(folder / "config.json")) {
+    return StepKind::kHuggingFace;
+  }
   return std::nullopt;
 }
 
@@ -110,6 +114,14 @@ std::vector<StepInfo> list_steps(const fs::path& folder) {
   std::sort(steps.begin(), steps.end(),
             [](const auto& a, const auto& b) { return a.step < b.step; });
   return steps;
+}
+
+std::optional<StepInfo> step_at(const fs::path& folder) {
+  const auto kind = kind_of(folder);
+  if (!kind) return std::nullopt;
+  const std::string name =
+      (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  return StepInfo{step_of(name).value_or(0), folder, *kind};
 }
 
 PartialFolder::PartialFolder(fs::path target) : target_(std::move(target)), partial_(target_) {

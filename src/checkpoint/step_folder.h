@@ -27,6 +27,10 @@ std::string step_name(int64_t step);  // "step-500"
 // names are looked at.
 std::vector<StepInfo> list_steps(const std::filesystem::path& folder);
 
+// What a folder is, by the files in it; nullopt when it is no complete step. The number is 0 when
+// the folder is not named step-N.
+std::optional<StepInfo> step_at(const std::filesystem::path& folder);
+
 // A folder under way: <target>.partial, emptied if a dead process left one. Throws Error when
 // another live process is writing it. Deletes what it wrote unless committed.
 class PartialFolder {

@@ -1,13 +1,14 @@
 // Saving a step of a run, and which step is the newest. A step is complete or it does not exist
 // (see step_folder.h). Life of a save: space is checked, files are written into step-N.partial and
-// flushed, index.json last, one rename commits, then old steps are deleted. Reading: step.h. Which
-// checkpoint a run starts from: load_plan.h.
+// flushed, index.json last, one rename commits, then old steps are deleted. Reading: step.h and
+// load.h. Which checkpoint a run starts from: load_plan.h.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 
+#include "checkpoint/load.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/state.h"
 #include "checkpoint/step.h"

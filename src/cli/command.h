@@ -16,6 +16,7 @@ struct Command {
 
 std::span<const Command> commands();
 
+int run_checkpoint(Arguments arguments);
 int run_config(Arguments arguments);
 int run_doctor(Arguments arguments);
 int run_tokenizer(Arguments arguments);

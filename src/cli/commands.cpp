@@ -6,6 +6,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"train", "train a model: titan train CONFIG.toml [--section.key value …]", run_train},
     {"config", "show, explain or check a configuration", run_config},
+    {"checkpoint", "list, check, import and export checkpoints", run_checkpoint},
     {"doctor", "show what this build and this machine can do", run_doctor},
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},

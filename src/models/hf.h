@@ -40,4 +40,18 @@ bool hf_ignored(const ModelArgs& args, std::string_view hf_name);
 at::Tensor to_hf(const ModelArgs& args, std::string_view name, const at::Tensor& tensor);
 at::Tensor from_hf(const ModelArgs& args, std::string_view name, const at::Tensor& tensor);
 
+// The functions above in the form that checkpoint::ForeignNames::of takes.
+struct HfNames {
+  ModelArgs args;
+
+  std::string foreign_name(std::string_view name) const { return hf_name(name); }
+  at::Tensor from_foreign(std::string_view name, const at::Tensor& tensor) const {
+    return from_hf(args, name, tensor);
+  }
+  at::Tensor to_foreign(std::string_view name, const at::Tensor& tensor) const {
+    return to_hf(args, name, tensor);
+  }
+  bool ignored(std::string_view hf_name) const { return hf_ignored(args, hf_name); }
+};
+
 }  // namespace titan::models

@@ -65,7 +65,7 @@ TEST_F(HfFolderTest, ExportAndLoadGiveTheSameTensors) {
 TEST_F(HfFolderTest, SourcesReadLazilyUnderOurNames) {
   const HfFolder hf(export_model());
   const ForeignNames names = reversed();
-  const std::vector<ParameterShape> parameters = {{"w", {3, 2}}, {"b", {4}}};
+  const std::vector<NamedShape> parameters = {{"w", {3, 2}}, {"b", {4}}};
   auto sources = hf_sources(hf, parameters, names, std::nullopt);
   EXPECT_EQ(sources[0].dtype, at::kBFloat16);
   EXPECT_TRUE(at::equal(sources[0].make().to(at::kFloat), kModel[0].tensor));

@@ -57,25 +57,25 @@ TEST(HfNames, EveryDenseParameterHasItsName) {
 TEST(HfNames, TiedModelsHaveNoOutput) {
   EXPECT_EQ(dense_parameters(llama()).back().name, "output.weight");
   EXPECT_EQ(dense_parameters(qwen3()).back().name, "norm.weight");
-  EXPECT_TRUE(hf_ignored(qwen3(), "lm_head.weight"));
-  EXPECT_FALSE(hf_ignored(llama(), "lm_head.weight"));
-  EXPECT_TRUE(hf_ignored(llama(), "model.layers.0.self_attn.rotary_emb.inv_freq"));
+  EXPECT_TRUE(HfNames{qwen3()}.ignored("lm_head.weight"));
+  EXPECT_FALSE(HfNames{llama()}.ignored("lm_head.weight"));
+  EXPECT_TRUE(HfNames{llama()}.ignored("model.layers.0.self_attn.rotary_emb.inv_freq"));
 }
 
 TEST(HfRows, PairsOfAHeadBecomeHalves) {
-  const ModelArgs args = llama();
+  const HfNames names{llama()};
   const at::Tensor wk = at::arange(8, at::kFloat).view({8, 1}).expand({8, 24}).contiguous();
-  const at::Tensor theirs = to_hf(args, "layers.0.attention.wk.weight", wk);
+  const at::Tensor theirs = names.to_foreign("layers.0.attention.wk.weight", wk);
   const float expected[] = {0, 2, 4, 6, 1, 3, 5, 7};
   for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(theirs[row][3].item<float>(), expected[row]);
   const at::Tensor wq = at::randn({24, 24});
   const std::string name = "layers.1.attention.wq.weight";
-  EXPECT_TRUE(at::equal(from_hf(args, name, to_hf(args, name, wq)), wq));
-  EXPECT_TRUE(at::equal(to_hf(args, name, wq).narrow(0, 0, 8),
-                        to_hf(args, "layers.1.attention.wk.weight", wq.narrow(0, 0, 8))));
-  EXPECT_FALSE(at::equal(to_hf(args, name, wq), wq));
-  EXPECT_TRUE(to_hf(args, "layers.1.attention.wv.weight", wq).is_same(wq));
-  EXPECT_TRUE(to_hf(qwen3(), name, wq).is_same(wq));
+  EXPECT_TRUE(at::equal(names.from_foreign(name, names.to_foreign(name, wq)), wq));
+  EXPECT_TRUE(at::equal(names.to_foreign(name, wq).narrow(0, 0, 8),
+                        names.to_foreign("layers.1.attention.wk.weight", wq.narrow(0, 0, 8))));
+  EXPECT_FALSE(at::equal(names.to_foreign(name, wq), wq));
+  EXPECT_TRUE(names.to_foreign("layers.1.attention.wv.weight", wq).is_same(wq));
+  EXPECT_TRUE(HfNames{qwen3()}.to_foreign(name, wq).is_same(wq));
 }
 
 TEST(HfConfig, SizesSurviveBothForms) {
