@@ -36,6 +36,14 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
+std::string lower_ascii(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
 bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes) {
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return text.starts_with(prefix); });
 }

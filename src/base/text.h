@@ -15,6 +15,7 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 // "a, b, c and 7 more": the first `shown` of a list, for messages.
 std::string listed(std::span<const std::string> words, size_t shown = 5);
 std::string_view trim(std::string_view text);
+std::string lower_ascii(std::string_view text);
 bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes);
 
 // 1234567 -> "1,234,567".

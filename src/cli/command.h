@@ -18,6 +18,7 @@ std::span<const Command> commands();
 
 int run_checkpoint(Arguments arguments);
 int run_config(Arguments arguments);
+int run_data(Arguments arguments);
 int run_doctor(Arguments arguments);
 int run_tokenizer(Arguments arguments);
 int run_report(Arguments arguments);

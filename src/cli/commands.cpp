@@ -8,6 +8,7 @@ constexpr Command kCommands[] = {
     {"config", "show, explain or check a configuration", run_config},
     {"checkpoint", "list, check, import and export checkpoints", run_checkpoint},
     {"doctor", "show what this build and this machine can do", run_doctor},
+    {"data", "look into training data, print its documents, measure the reading", run_data},
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},
     {"version", "print the versions of titan, libtorch and the compiler, and the devices built in", run_version},

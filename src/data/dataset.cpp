@@ -3,7 +3,6 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -12,103 +11,11 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/sources/file_format.h"
 
 namespace titan::data {
 namespace fs = std::filesystem;
 namespace {
-
-// --- formats ---
-
-struct Extension {
-  const char* suffix;
-  Format format;
-};
-constexpr Extension kExtensions[] = {
-    {".txt", Format::kText},          {".text", Format::kText},          {".jsonl", Format::kJsonLines},
-    {".json", Format::kJsonLines},    {".ndjson", Format::kJsonLines},   {".parquet", Format::kParquet},
-    {".arrow", Format::kArrowFile},   {".feather", Format::kArrowFile},  {".ipc", Format::kArrowFile},
-};
-// Files that describe a data set or its folder and hold no documents.
-constexpr std::string_view kDescriptions[] = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json",
-                                              "state.json"};
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-std::string first_bytes(const fs::path& path, size_t count) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("[data] cannot open {} — check that the file is readable", path.string());
-  std::string bytes(count, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(count));
-  bytes.resize(static_cast<size_t>(file.gcount()));
-  return bytes;
-}
-
-std::string last_bytes(const fs::path& path, int64_t size, size_t count) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("[data] cannot open {} — check that the file is readable", path.string());
-  std::string bytes(count, '\0');
-  file.seekg(std::max<int64_t>(0, size - static_cast<int64_t>(count)));
-  file.read(bytes.data(), static_cast<std::streamsize>(count));
-  bytes.resize(static_cast<size_t>(file.gcount()));
-  return bytes;
-}
-
-// Format by the name's extension, .gz and .zst peeled off first.
-std::optional<DataFile> by_extension(const fs::path& path) {
-  DataFile file;
-  file.path = path;
-  file.name = path.filename().string();
-  std::string name = lower(file.name);
-  if (name.ends_with(".gz")) file.compression = Compression::kGzip;
-  if (name.ends_with(".zst")) file.compression = Compression::kZstd;
-  if (file.compression != Compression::kNone) name.resize(name.rfind('.'));
-  for (const auto& extension : kExtensions) {
-    if (!name.ends_with(extension.suffix)) continue;
-    file.format = extension.format;
-    const bool columnar = file.format != Format::kText && file.format != Format::kJsonLines;
-    if (columnar && file.compression != Compression::kNone) return std::nullopt;
-    return file;
-  }
-  return std::nullopt;
-}
-
-// For a file that the user names himself: what its bytes say, when its extension says nothing.
-DataFile by_content(const fs::path& path) {
-  DataFile file;
-  file.path = path;
-  file.name = path.filename().string();
-  const std::string begin = first_bytes(path, 4096);
-  if (begin.starts_with("\x1f\x8b")) file.compression = Compression::kGzip;
-  if (begin.starts_with("\x28\xb5\x2f\xfd")) file.compression = Compression::kZstd;
-  if (begin.starts_with("PAR1")) file.format = Format::kParquet;
-  if (begin.starts_with("ARROW1") || begin.starts_with("\xff\xff\xff\xff")) file.format = Format::kArrowFile;
-  if (text::trim(begin).starts_with('{')) file.format = Format::kJsonLines;
-  return file;
-}
-
-// Arrow files and streams share extensions; the first bytes tell them apart. Damage that shows at once is named here.
-void settle_format(DataFile& file) {
-  std::error_code error;
-  file.bytes = static_cast<int64_t>(fs::file_size(file.path, error));
-  if (error) throw Error("[data] cannot read {}: {} — check the file", file.path.string(), error.message());
-  if (file.bytes == 0) {  // of any kind: counted as an empty file
-    file.format = Format::kText;
-    file.compression = Compression::kNone;
-  }
-  if (file.format == Format::kArrowFile && first_bytes(file.path, 6) != "ARROW1") file.format = Format::kArrowStream;
-  // These two keep their index at the end: cut short, nothing of them can be read.
-  const std::string_view mark = file.format == Format::kParquet     ? "PAR1"
-                                : file.format == Format::kArrowFile ? "ARROW1"
-                                                                    : "";
-  if (!mark.empty() && last_bytes(file.path, file.bytes, mark.size()) != mark) {
-    throw Error("[data] {} ({} bytes) is cut short or no {} file: it does not end with {} — get it again, or remove it",
-                file.path.string(), file.bytes, file.format == Format::kParquet ? "Parquet" : "Arrow IPC", mark);
-  }
-}
 
 // --- splits ---
 
@@ -119,7 +26,7 @@ constexpr std::string_view kTestWords[] = {"test", "testing"};
 std::set<std::string> words_of(std::string_view name) {
   std::set<std::string> words;
   std::string word;
-  for (const char c : lower(name) + "/") {
+  for (const char c : text::lower_ascii(name) + "/") {
     if (std::isalpha(static_cast<unsigned char>(c))) {
       word += c;
     } else if (!word.empty()) {
@@ -167,31 +74,33 @@ void keep_split(std::vector<DataFile>& files, Split split, Dataset& dataset) {
 
 // --- folders ---
 
-nlohmann::json read_json(const fs::path& path) {
+// Reads a JSON file and takes `value_of(json)`, which may throw where the content is not as it should be.
+auto from_json_file(const fs::path& path, auto value_of) {
   try {
-    return nlohmann::json::parse(files::read(path));
+    return value_of(nlohmann::json::parse(files::read(path)));
   } catch (const nlohmann::json::exception& error) {
-    throw Error("[data] {} is damaged: {} — make the folder anew", path.string(), error.what());
+    throw Error("[data] {} is damaged: {} — make the folder anew with save_to_disk", path.string(), error.what());
   }
 }
 
 // A folder of datasets' save_to_disk: state.json lists the Arrow files in order.
 void add_saved_dataset(const fs::path& folder, Dataset& dataset) {
-  const auto state = read_json(folder / "state.json");
-  const auto listed = state.find("_data_files");
-  if (listed == state.end() || !listed->is_array()) {
-    throw Error("[data] {} has no _data_files — make the folder anew with save_to_disk",
-                (folder / "state.json").string());
-  }
-  if (state.contains("_indices_data_files") && !state["_indices_data_files"].is_null() &&
-      !state["_indices_data_files"].empty()) {
+  bool has_index = false;
+  const auto names = from_json_file(folder / "state.json", [&](const nlohmann::json& state) {
+    const auto index = state.find("_indices_data_files");
+    has_index = index != state.end() && !index->empty();
+    std::vector<std::string> files;
+    for (const auto& entry : state.at("_data_files")) files.push_back(entry.at("filename"));
+    return files;
+  });
+  if (has_index) {
     throw Error("[data] {} was saved by an old version of datasets with a separate index — call "
                 "flatten_indices() before save_to_disk",
                 folder.string());
   }
-  for (const auto& entry : *listed) {
+  for (const auto& name : names) {
     DataFile file;
-    file.path = folder / entry.at("filename").get<std::string>();
+    file.path = folder / name;
     file.name = file.path.filename().string();
     file.format = Format::kArrowFile;
     if (!fs::exists(file.path)) {
@@ -203,7 +112,9 @@ void add_saved_dataset(const fs::path& folder, Dataset& dataset) {
 }
 
 void add_dataset_dict(const fs::path& folder, Split split, Dataset& dataset) {
-  std::vector<std::string> names = read_json(folder / "dataset_dict.json").at("splits");
+  const auto names = from_json_file(folder / "dataset_dict.json", [](const nlohmann::json& json) {
+    return json.at("splits").get<std::vector<std::string>>();
+  });
   const auto wanted = split == Split::kTrain
                           ? std::vector<std::string>{"train"}
                           : std::vector<std::string>{"validation", "valid", "val", "dev", "test"};
@@ -216,6 +127,11 @@ void add_dataset_dict(const fs::path& folder, Split split, Dataset& dataset) {
   throw Error("[data] {} has the splits {}, none of them {} — set the path to one of its sub-folders", folder.string(),
               text::join(names, ", "), text::join(wanted, ", "));
 }
+
+// Files that describe a data set or its folder and hold no documents.
+constexpr std::string_view kDescriptions[] = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json",
+                                              "state.json"};
+
 
 bool is_hidden(const fs::path& relative) {
   return std::ranges::any_of(relative, [](const fs::path& part) {
@@ -235,7 +151,7 @@ void add_folder(const fs::path& folder, const DatasetRequest& request, Dataset& 
   std::vector<DataFile> found;
   for (const auto& path : paths) {
     const std::string name = path.lexically_relative(folder).string();
-    auto file = by_extension(path);
+    auto file = format_by_extension(path);
     if (file && std::ranges::find(kDescriptions, path.filename().string()) == std::end(kDescriptions)) {
       file->name = name;
       found.push_back(std::move(*file));
@@ -269,8 +185,8 @@ std::vector<fs::path> glob_paths(const std::string& pattern) {
 
 void add_existing(const fs::path& path, const DatasetRequest& request, Dataset& dataset) {
   if (fs::is_directory(path)) return add_folder(path, request, dataset);
-  auto file = by_extension(path);
-  if (!file) file = by_content(path);
+  auto file = format_by_extension(path);
+  if (!file) file = format_by_content(path);
   settle_format(*file);
   dataset.files.push_back(std::move(*file));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/documents.h"
 
 namespace titan::data {
 
@@ -36,19 +37,9 @@ StreamPosition PackedStream::position() const {
   return position;
 }
 
-void PackedStream::count_notes(const FoundRecord& found, DataReport& report) const {
-  const auto& notes = found.block->notes;
-  const auto index = static_cast<int32_t>(found.index);
-  auto note = std::ranges::lower_bound(notes, index, {}, &Note::record);
-  for (; note != notes.end() && note->record == index; ++note) {
-    const auto file = static_cast<size_t>(note->file < 0 ? found.start.file : note->file);
-    report.add(note->what, note->count, fmt::format("{}:{}", corpus_.files()[file].name, note->line));
-  }
-}
-
 void PackedStream::tokenize(TextExtractor& extractor, const FoundRecord& found, DataReport* report) {
   const bool count = report && options_.count_irregularities && next_.epoch == 0;
-  if (count) count_notes(found, *report);
+  if (count) add_notes(corpus_, found, *report);
   const auto& file = corpus_.files()[static_cast<size_t>(found.start.file)];
   const auto text = extractor.text(found.record(), file.name, count ? report : nullptr);
   if (!text) return;
@@ -63,10 +54,7 @@ void PackedStream::tokenize(TextExtractor& extractor, const FoundRecord& found, 
 
 void PackedStream::begin_epoch(DataReport& report) {
   if (stream_ == 0 && next_.epoch == 0 && options_.count_irregularities) {
-    for (const auto& note : corpus_.loose_notes()) {
-      report.add(note.what, note.count,
-                 fmt::format("{}:{}", corpus_.files()[static_cast<size_t>(note.file)].name, note.line));
-    }
+    add_loose_notes(corpus_, report);
   }
   empty_epochs_ = tokens_in_epoch_ == 0 ? empty_epochs_ + 1 : 0;
   tokens_in_epoch_ = 0;

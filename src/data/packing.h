@@ -54,7 +54,6 @@ class PackedStream {
   // Appends the next document's tokens; false when a finite set has none left.
   bool append_document(TextExtractor& extractor, DataReport& report);
   void tokenize(TextExtractor& extractor, const FoundRecord& found, DataReport* report);
-  void count_notes(const FoundRecord& found, DataReport& report) const;
   void begin_epoch(DataReport& report);
 
   int64_t stream_;
