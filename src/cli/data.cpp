@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -149,9 +150,11 @@ void data_bench(const DataCommand& command) {
   const auto tokenizer = data::load_tokenizer(command.tokenizer);
   data::Loader loader(finite_loader(command), *tokenizer);
   const Stopwatch watch;
+  const std::clock_t cpu_begin = std::clock();
   int64_t batches = 0;
   while (loader.next()) ++batches;
   const double seconds = watch.seconds();
+  const double cpu_seconds = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
   const auto& report = loader.report();
   const nlohmann::json result = {{"documents", report.documents},
                                  {"text_bytes", report.text_bytes},
@@ -159,6 +162,7 @@ void data_bench(const DataCommand& command) {
                                  {"samples", report.samples},
                                  {"batches", batches},
                                  {"seconds", seconds},
+                                 {"cpu_seconds", cpu_seconds},
                                  {"threads", command.threads},
                                  {"mb_per_s", static_cast<double>(report.text_bytes) / 1e6 / seconds},
                                  {"tokens_per_s", static_cast<double>(report.tokens) / seconds}};
