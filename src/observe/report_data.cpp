@@ -116,7 +116,8 @@ RunTotals run_totals(const ReportInput& input) {
   if (!input.record) return totals;
   const RunRecord& record = *input.record;
   if (record.status == RunStatus::kRunning) return totals;
-  if (std::isfinite(record.average_tokens_per_second)) {
+  // The record's average is that of the last session; over several the rows say more.
+  if (record.sessions == 1 && std::isfinite(record.average_tokens_per_second)) {
     totals.average_tokens_per_second = record.average_tokens_per_second;
   }
   if (record.training_s > 0) totals.duration_s = record.training_s;

@@ -161,6 +161,8 @@ RunRecord begin_record(const fs::path& run_folder, RunRecord fresh, bool resumed
   fresh.sessions = before->sessions + 1;
   fresh.training_s = before->training_s;
   fresh.first_val_loss = before->first_val_loss;
+  fresh.val_loss = before->val_loss;
+  fresh.val_bits_per_byte = before->val_bits_per_byte;
   fresh.peak_memory = before->peak_memory;
   return fresh;
 }

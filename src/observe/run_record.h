@@ -74,7 +74,7 @@ std::optional<RunRecord> read_run_record(const std::filesystem::path& run_folder
 void write_run_record(const std::filesystem::path& run_folder, const RunRecord& record);
 
 // The record to write at the start: `fresh` itself for a new run; on a resume it takes over the
-// start time, the time spent and the first validation of the record that is there, and counts one
+// start time, the time spent and the validations of the record that is there, and counts one
 // session more.
 RunRecord begin_record(const std::filesystem::path& run_folder, RunRecord fresh, bool resumed);
 

@@ -89,6 +89,8 @@ TEST(RunTotals, TakeTheRecordOfAnEndedRunButNotOfARunningOne) {
   EXPECT_EQ(run_totals(input).duration_s, 60);
   EXPECT_EQ(run_totals(input).steps, 12);
   EXPECT_EQ(run_totals(input).val_loss, 4.5);
+  input.record->sessions = 2;
+  EXPECT_EQ(run_totals(input).average_tokens_per_second, 1000);
   input.record->peak_memory = int64_t{1} << 28;
   EXPECT_DOUBLE_EQ(run_totals(input).peak_memory_gib, 0.5);
   input.record->peak_memory = int64_t{1} << 30;

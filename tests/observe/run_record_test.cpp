@@ -100,6 +100,7 @@ TEST(RunRecord, AResumeGoesOnWithTheSameRun) {
   EXPECT_EQ(resumed.sessions, 3);
   EXPECT_EQ(resumed.start_time, 1700000000.5);
   EXPECT_EQ(resumed.training_s, 12.5);
+  EXPECT_EQ(resumed.val_loss, 3.5);
 }
 
 }  // namespace

@@ -116,8 +116,11 @@
     return others.length > 1 ? 1.1 * Math.max(...others) || undefined : undefined;
   }
 
-  function horizontal(lines) {
-    const xs = lines.flatMap((one) => one.data.map((point) => point.x));
+  // One range for all charts, so that they can be compared.
+  function horizontal() {
+    const xs = [run.train, run.validation]
+      .flatMap((part) => part.step.map((_, i) => axes[state.axis].of(part, i)))
+      .filter((x) => x !== null);
     const first = xs.reduce((a, b) => Math.min(a, b), Infinity);
     const last = xs.reduce((a, b) => Math.max(a, b), 0);
     return { min: first < last / 20 ? 0 : first, max: last };
@@ -136,7 +139,7 @@
       interaction: { mode: 'nearest', axis: 'x', intersect: false },
       layout: { padding: { right: 6 } },
       scales: {
-        x: Object.assign(horizontal(lines), { type: 'linear', ticks: ticks, grid: grid,
+        x: Object.assign(horizontal(), { type: 'linear', ticks: ticks, grid: grid,
           title: { display: true, text: axes[state.axis].label, color: color('--muted'), font: { size: 12 } } }),
         y: { type: log ? 'logarithmic' : 'linear', beginAtZero: !log && Boolean(chart.fromZero),
           max: highest(chart, lines),
