@@ -30,11 +30,14 @@ int run_doctor(Arguments arguments) {
       "settings.",
       "titan doctor"};
   std::string required;
-  bool as_json = false;
+  bool as_json = false, with_ops = false;
   app.add_option("--device", required,
                  "exit with code 3 unless this device (cpu, cuda, npu) can be used")
       ->check(CLI::IsMember({"cpu", "cuda", "npu"}));
   app.add_flag("--json", as_json, "print one JSON object instead");
+  app.add_flag("--ops", with_ops,
+               "also run every op on every device, tell its kernels and compare it with its reference; exit code 1 "
+               "when one differs");
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Success& help) {
@@ -44,9 +47,15 @@ int run_doctor(Arguments arguments) {
   }
   // Opening devices logs; standard output is for the facts alone.
   log::configure({.level = log::Level::kWarning, .prefix = {}, .to_stderr = true});
-  const DoctorFacts facts = collect_doctor_facts();
+  const DoctorFacts facts = collect_doctor_facts(with_ops);
   const std::string text = as_json ? doctor_json(facts) : doctor_text(facts);
   std::fputs(text.c_str(), stdout);
+  for (const auto& op : facts.ops) {
+    if (!op.agrees) {
+      throw InternalError(fmt::format("[doctor] {} on {} in {} differs from its reference — the lines above say how",
+                                      op.op, op.device, op.dtype));
+    }
+  }
   if (is_usable(facts, required)) return 0;
   throw EnvironmentError("[doctor] device '{}' cannot be used here — the lines above say why",
                          required);

@@ -49,7 +49,7 @@ std::vector<EnvironmentFact> collect_environment() {
   return facts;
 }
 
-DeviceFacts collect_device(const device::ModuleInfo& module) {
+DeviceFacts collect_device(const device::ModuleInfo& module, std::vector<OpFact>* ops) {
   DeviceFacts facts;
   facts.module = module;
   if (!module.built || !module.usable) return facts;
@@ -64,6 +64,9 @@ DeviceFacts collect_device(const device::ModuleInfo& module) {
   const auto sickness = backend->health_check();
   facts.healthy = !sickness;
   facts.health = sickness.value_or("good");
+  if (ops && facts.healthy) {
+    for (auto& fact : probe_ops(backend->device())) ops->push_back(std::move(fact));
+  }
   return facts;
 }
 
@@ -107,15 +110,21 @@ std::vector<PlaceFacts> collect_disk() {
 
 }  // namespace
 
-DoctorFacts collect_doctor_facts() {
+DoctorFacts collect_doctor_facts(bool with_ops) {
   DoctorFacts facts;
   facts.versions = collect_versions();
-  facts.environment =
-      collect_environment();  // before the modules: loading one sets defaults for its libraries
-  for (const auto& module : device::probe_modules(/*load=*/true))
-    facts.devices.push_back(collect_device(module));
+  // Before the modules: loading one sets defaults for its libraries.
+  facts.environment = collect_environment();
+  std::vector<OpFact> device_ops;
+  for (const auto& module : device::probe_modules(/*load=*/true)) {
+    facts.devices.push_back(collect_device(module, with_ops ? &device_ops : nullptr));
+  }
   facts.cpu = collect_cpu();
   facts.disk = collect_disk();
+  if (with_ops) {
+    facts.ops = probe_ops(c10::Device(c10::kCPU));
+    facts.ops.insert(facts.ops.end(), device_ops.begin(), device_ops.end());
+  }
   return facts;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/doctor_ops.h"
 #include "device/registry.h"
 
 namespace titan::cli {
@@ -62,9 +63,11 @@ struct DoctorFacts {
   std::vector<DeviceFacts> devices;
   CpuFacts cpu;
   std::vector<PlaceFacts> disk;
+  std::vector<OpFact> ops;  // empty unless asked for
 };
 
-DoctorFacts collect_doctor_facts();
+// with_ops: also run every op on every device that can be used.
+DoctorFacts collect_doctor_facts(bool with_ops);
 
 std::string doctor_text(const DoctorFacts& facts);
 // One JSON object; keys are only ever added (docs/doctor.md lists them).

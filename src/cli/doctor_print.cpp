@@ -72,6 +72,36 @@ void print_environment(Screen& screen, const std::vector<EnvironmentFact>& envir
   }
 }
 
+std::string kernels_text(const std::vector<std::string>& kernels) {
+  return kernels.empty() ? "titan's own kernel" : text::join(kernels, ", ");
+}
+
+void print_ops(Screen& screen, const std::vector<OpFact>& ops) {
+  std::string group;
+  for (const auto& fact : ops) {
+    if (const std::string next = fact.device + " " + fact.dtype; next != group) {
+      group = next;
+      screen.section("ops on " + group);
+    }
+    const std::string verdict = fact.agrees ? "agrees with the reference" : "DIFFERS from the reference";
+    screen.row(fact.op, fmt::format("{} (by {:.0e} forward, {:.0e} backward)", verdict, fact.forward_difference,
+                                    fact.gradient_difference));
+    screen.row("", "forward:  " + kernels_text(fact.forward));
+    screen.row("", "backward: " + kernels_text(fact.backward));
+  }
+}
+
+DoctorJson json_of(const OpFact& fact) {
+  return {{"op", fact.op},
+          {"device", fact.device},
+          {"dtype", fact.dtype},
+          {"forward", fact.forward},
+          {"backward", fact.backward},
+          {"forward_difference", fact.forward_difference},
+          {"gradient_difference", fact.gradient_difference},
+          {"agrees", fact.agrees}};
+}
+
 DoctorJson json_of(const CpuFacts& cpu) {
   return {{"name", cpu.name},
           {"cores", cpu.cores},
@@ -121,6 +151,7 @@ std::string doctor_text(const DoctorFacts& facts) {
                                        text::bytes(place.total), place.path));
   }
   print_environment(screen, facts.environment);
+  print_ops(screen, facts.ops);
   return screen.take();
 }
 
@@ -139,6 +170,10 @@ std::string doctor_json(const DoctorFacts& facts) {
   }
   for (const auto& fact : facts.environment) {
     json["environment"][fact.name] = fact.value ? DoctorJson(*fact.value) : DoctorJson();
+  }
+  if (!facts.ops.empty()) {
+    json["ops"] = DoctorJson::array();
+    for (const auto& fact : facts.ops) json["ops"].push_back(json_of(fact));
   }
   return json.dump(2, ' ', false, DoctorJson::error_handler_t::replace) + "\n";
 }
