@@ -72,6 +72,21 @@ class Doctor(unittest.TestCase):
         self.assertEqual(ran.returncode, 3)
         self.assertIn("[doctor] device 'npu' cannot be used", ran.stderr)
 
+    def test_ops_are_run_and_agree_with_their_references(self):
+        ops = [op for op in facts("--ops")["ops"] if op["device"] == "cpu"]
+        self.assertEqual(len(ops), 12)
+        self.assertEqual({op["op"] for op in ops},
+                         {"linear", "rms_norm", "rope", "attention", "swiglu", "cross_entropy"})
+        for op in ops:
+            self.assertTrue(op["agrees"], op)
+            # Zero would mean that the reference was compared with itself.
+            if op["op"] in ("attention", "cross_entropy") and op["dtype"] == "bfloat16":
+                self.assertGreater(op["forward_difference"] + op["gradient_difference"], 0, op)
+        of = {(op["op"], op["dtype"]): op for op in ops}
+        self.assertEqual(of["linear", "float32"]["forward"], ["mm"])
+        self.assertTrue(any("flash" in kernel for kernel in of["attention", "float32"]["forward"]), of)
+        self.assertTrue(any("backward" in kernel for kernel in of["attention", "float32"]["backward"]), of)
+
     def test_a_wrong_option_is_named(self):
         ran = titan("doctor", "--jsno")
         self.assertEqual(ran.returncode, 2)
