@@ -5,6 +5,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"train", "train a model: titan train CONFIG.toml [--section.key value …]", run_train},
+    {"generate", "write text with a trained model", run_generate},
     {"config", "show, explain or check a configuration", run_config},
     {"checkpoint", "list, check, import and export checkpoints", run_checkpoint},
     {"doctor", "show what this build and this machine can do", run_doctor},

@@ -18,19 +18,6 @@ namespace {
 
 constexpr int kStateVersion = 1;
 
-// Changes when the tokenizer would give other ids.
-uint64_t fingerprint_of(const Tokenizer& tokenizer) {
-  constexpr std::string_view kProbe =
-      "The quick brown fox; 0123456789 \xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80\n\tint main() { return x[3] != 'a'; }  ";
-  std::vector<int32_t> ids;
-  tokenizer.encode(kProbe, ids);
-  hash::Xxh3 hash;
-  hash.update({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
-  hash.update(fmt::format("{} {} {}", tokenizer.vocab_size(), tokenizer.bos_id().value_or(-1),
-                          tokenizer.eos_id().value_or(-1)));
-  return hash.digest();
-}
-
 nlohmann::json to_json(const StreamPosition& p) {
   return {p.epoch, p.record, p.used, p.start.record, p.start.file, p.start.place.position, p.start.place.line};
 }
@@ -59,7 +46,7 @@ class Loader::Impl {
       : options_(checked(std::move(options))), tokenizer_(tokenizer), dataset_(find_dataset(options_.dataset)) {
     num_streams_ = options_.virtual_streams.value_or(options_.global_batch_size);
     corpus_ = std::make_unique<Corpus>(dataset_.files, dataset_.options, options_.cache_bytes);
-    tokenizer_fingerprint_ = hash::hex(fingerprint_of(tokenizer_));
+    tokenizer_fingerprint_ = tokenizer_fingerprint(tokenizer_);
     const auto workers = static_cast<size_t>(options_.prefetch == 0 ? 1 : options_.threads);
     for (size_t i = 0; i < workers; ++i) extractors_.emplace_back(dataset_.options.text_key);
     make_streams();
@@ -388,6 +375,18 @@ class Loader::Impl {
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
+
+std::string tokenizer_fingerprint(const Tokenizer& tokenizer) {
+  constexpr std::string_view kProbe =
+      "The quick brown fox; 0123456789 \xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80\n\tint main() { return x[3] != 'a'; }  ";
+  std::vector<int32_t> ids;
+  tokenizer.encode(kProbe, ids);
+  hash::Xxh3 hash;
+  hash.update({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+  hash.update(fmt::format("{} {} {}", tokenizer.vocab_size(), tokenizer.bos_id().value_or(-1),
+                          tokenizer.eos_id().value_or(-1)));
+  return hash::hex(hash.digest());
+}
 
 Loader::Loader(LoaderOptions options, const Tokenizer& tokenizer)
     : impl_(std::make_unique<Impl>(std::move(options), tokenizer)) {}

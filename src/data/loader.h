@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -28,6 +29,9 @@ struct SampleBatch {
   std::vector<int32_t> labels;  // same shape; kIgnoredLabel where there is nothing to predict
   int64_t valid_tokens = 0;     // labels that are not ignored
 };
+
+// Changes when the tokenizer would give other ids; 16 hex digits, kept as "tokenizer" in a loader's state.
+std::string tokenizer_fingerprint(const Tokenizer& tokenizer);
 
 class Loader {
  public:

@@ -2,19 +2,16 @@
 // blocks that the plan names.
 #pragma once
 
-#include "nn/block_runner.h"
+#include "nn/plain_runner.h"
 #include "parallel/recompute_plan.h"
 
 namespace titan::parallel {
 
-class SingleDeviceRunner : public nn::BlockRunner {
+class SingleDeviceRunner : public nn::PlainRunner {
  public:
   // An empty plan recomputes nothing.
   explicit SingleDeviceRunner(at::ScalarType compute_dtype, RecomputePlan plan = {})
-      : compute_dtype_(compute_dtype), plan_(std::move(plan)) {}
-
-  at::Tensor parameter(const at::Tensor& stored) override { return stored.to(compute_dtype_); }
-  at::ScalarType compute_dtype() const override { return compute_dtype_; }
+      : nn::PlainRunner(compute_dtype), plan_(std::move(plan)) {}
 
   at::Tensor run(int64_t index, const at::Tensor& x,
                  const std::function<at::Tensor(const at::Tensor&)>& body) override {
@@ -23,7 +20,6 @@ class SingleDeviceRunner : public nn::BlockRunner {
   }
 
  private:
-  at::ScalarType compute_dtype_;
   RecomputePlan plan_;
 };
 
