@@ -71,14 +71,17 @@ void DenseModel::visit(const ParameterVisitor& visitor) {
   if (!args_.tied) visitor("output.weight", output_, output_init(args_));
 }
 
-const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device) {
-  if (!rotary_.cos.defined() || rotary_.cos.size(0) < positions || rotary_.cos.device() != device) {
+const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device, at::ScalarType compute_dtype) {
+  const auto dtype = at::promote_types(compute_dtype, at::kFloat);
+  if (!rotary_.cos.defined() || rotary_.cos.size(0) < positions || rotary_.cos.device() != device ||
+      rotary_.cos.scalar_type() != dtype) {
     std::optional<nn::FrequencyScaling> scaling;
     if (args_.rope_scaling) {
       const auto& s = *args_.rope_scaling;
       scaling = {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_positions};
     }
-    rotary_ = nn::make_rotary_tables(args_.head_dim, std::max(positions, args_.max_seq_len), args_.rope_theta, scaling, device);
+    rotary_ = nn::make_rotary_tables(args_.head_dim, std::max(positions, args_.max_seq_len), args_.rope_theta,
+                                     scaling, device, dtype);
   }
   return rotary_;
 }
@@ -98,14 +101,14 @@ Tensor DenseModel::run_blocks(const Tensor& tokens, nn::BlockRunner& runner, con
 }
 
 Tensor DenseModel::hidden(const Tensor& tokens, nn::BlockRunner& runner) {
-  return run_blocks(tokens, runner, rotary(tokens.size(1), tokens.device()).narrow(0, tokens.size(1)), {});
+  return run_blocks(tokens, runner, rotary(tokens.size(1), tokens.device(), runner.compute_dtype()).narrow(0, tokens.size(1)), {});
 }
 
 Tensor DenseModel::hidden(const Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) {
   const int64_t count = tokens.size(1);
   TITAN_CHECK(cache.length + count <= cache.capacity(), "a cache of {} tokens is asked to hold {}", cache.capacity(),
               cache.length + count);
-  const auto& tables = rotary(cache.capacity(), tokens.device());
+  const auto& tables = rotary(cache.capacity(), tokens.device(), runner.compute_dtype());
   nn::RotaryTables rows = tables.narrow(cache.length, count);
   if (cache.padded) {
     const Tensor columns = at::arange(cache.length, cache.length + count, cache.padding.options());

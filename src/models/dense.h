@@ -29,7 +29,7 @@ class DenseModel : public Model {
  private:
   at::Tensor run_blocks(const at::Tensor& tokens, nn::BlockRunner& runner, const nn::RotaryTables& rotary,
                         const nn::CacheView& view);
-  const nn::RotaryTables& rotary(int64_t positions, at::Device device);
+  const nn::RotaryTables& rotary(int64_t positions, at::Device device, at::ScalarType compute_dtype);
 
   ModelArgs args_;
   at::Tensor tok_embeddings_;  // [vocab, dim]

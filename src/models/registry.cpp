@@ -16,7 +16,18 @@ std::string hint(std::string_view word, const std::vector<std::string>& known) {
               : fmt::format("known: {}", text::join(known, ", "));
 }
 
+// "96 or 112" around 100 for 16; never zero.
+std::string nearest_multiples(int64_t value, int64_t factor) {
+  const int64_t below = value / factor * factor;
+  return below == 0 ? std::to_string(factor) : fmt::format("{} or {}", below, below + factor);
+}
+
 ModelArgs find_flavor(const config::Model& model) {
+  if (model.args.hf_config) {
+    ModelArgs args = read_hf_config(*model.args.hf_config);
+    args.flavor = "of " + *model.args.hf_config;
+    return args;
+  }
   std::vector<std::string> names;
   for (const auto& family : families()) {
     names.emplace_back(family.name);
@@ -91,16 +102,16 @@ std::vector<std::string> problems(const ModelArgs& a) {
   positive("vocab_size", a.vocab_size);
   if (!found.empty()) return found;
   if (a.num_heads % a.num_kv_heads != 0) {
-    found.push_back(fmt::format("n_heads {} is not a multiple of n_kv_heads {}", a.num_heads, a.num_kv_heads));
+    found.push_back(fmt::format("n_heads {} is not a multiple of n_kv_heads {}; the nearest n_heads: {}", a.num_heads,
+                                a.num_kv_heads, nearest_multiples(a.num_heads, a.num_kv_heads)));
   }
   if (a.head_dim % 2 != 0) {
-    found.push_back(fmt::format("head_dim {} is odd; rotary embedding needs pairs, use {} or {}", a.head_dim,
-                                a.head_dim - 1, a.head_dim + 1));
+    found.push_back(fmt::format("head_dim {} is odd; rotary embedding needs pairs, use {}", a.head_dim,
+                                nearest_multiples(a.head_dim, 2)));
   }
   if (a.family != "qwen3" && a.num_heads * a.head_dim != a.dim && a.dim % a.num_heads != 0) {
-    const int64_t lower = a.dim / a.num_heads * a.num_heads;
-    found.push_back(fmt::format("dim {} is not a multiple of n_heads {}; the nearest are {} and {}", a.dim, a.num_heads,
-                                lower, lower + a.num_heads));
+    found.push_back(fmt::format("dim {} is not a multiple of n_heads {}; the nearest dim: {}", a.dim, a.num_heads,
+                                nearest_multiples(a.dim, a.num_heads)));
   }
   return found;
 }

@@ -26,11 +26,12 @@ RotaryTables RotaryTables::gather(const at::Tensor& positions) const {
 }
 
 RotaryTables make_rotary_tables(int64_t head_dim, int64_t max_positions, double theta,
-                                const std::optional<FrequencyScaling>& scaling, at::Device device) {
-  const at::Tensor exponents = at::arange(0, head_dim, 2, at::kFloat).narrow(0, 0, head_dim / 2) / head_dim;
+                                const std::optional<FrequencyScaling>& scaling, at::Device device,
+                                at::ScalarType dtype) {
+  const at::Tensor exponents = at::arange(0, head_dim, 2, dtype).narrow(0, 0, head_dim / 2) / head_dim;
   at::Tensor frequencies = 1.0 / at::pow(at::Scalar(theta), exponents);
   if (scaling) frequencies = scale_frequencies(frequencies, *scaling);
-  const at::Tensor angles = at::outer(at::arange(max_positions, at::kFloat), frequencies);
+  const at::Tensor angles = at::outer(at::arange(max_positions, dtype), frequencies);
   return {angles.cos().to(device), angles.sin().to(device)};
 }
 

@@ -15,7 +15,7 @@ struct FrequencyScaling {
 };
 
 struct RotaryTables {
-  at::Tensor cos, sin;  // [max_positions, head_dim/2], float32
+  at::Tensor cos, sin;  // [max_positions, head_dim/2], float32 or float64
 
   // Rows [begin, begin + count).
   RotaryTables narrow(int64_t begin, int64_t count) const { return {cos.narrow(0, begin, count), sin.narrow(0, begin, count)}; }
@@ -23,8 +23,10 @@ struct RotaryTables {
   RotaryTables gather(const at::Tensor& positions) const;
 };
 
-// Frequencies theta^(-2i/head_dim) and angles in float32, as the published models were trained.
+// Frequencies theta^(-2i/head_dim) and angles in `dtype`: float32, as the published models were trained, or float64 for
+// computations in float64.
 RotaryTables make_rotary_tables(int64_t head_dim, int64_t max_positions, double theta,
-                                const std::optional<FrequencyScaling>& scaling, at::Device device);
+                                const std::optional<FrequencyScaling>& scaling, at::Device device,
+                                at::ScalarType dtype = at::kFloat);
 
 }  // namespace titan::nn

@@ -4,7 +4,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <span>
 
+#include "base/error.h"
 #include "ops/cpu_kernels.h"
 
 namespace titan::ops {
@@ -35,6 +37,13 @@ Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, boo
     logits.mul_((valid.to(scale.scalar_type()) * scale).unsqueeze(1));
   }
   return loss;
+}
+
+// The CPU kernel indexes with labels; a device's own gather checks them itself.
+void check_labels(const Tensor& labels, int64_t vocab) {
+  for (const int64_t label : std::span(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()))) {
+    TITAN_CHECK(label == kIgnoredLabel || (label >= 0 && label < vocab), "label {} with a vocabulary of {}", label, vocab);
+  }
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
@@ -97,6 +106,8 @@ int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked, bool on_
 
 Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels, const Tensor& scale,
                             int64_t chunk_tokens) {
+  TITAN_CHECK(labels.numel() == h.size(0), "{} labels for {} tokens", labels.numel(), h.size(0));
+  if (labels.is_cpu()) check_labels(labels.contiguous(), weight.size(0));
   const bool with_grad = at::GradMode::is_enabled() && (h.requires_grad() || weight.requires_grad());
   return LinearCrossEntropy::apply(h, weight, labels, scale, chunk_tokens, with_grad);
 }

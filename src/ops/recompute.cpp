@@ -20,7 +20,7 @@ struct Frame {
   std::function<Tensor(const Tensor&)> body;
   Tensor input;
   Kept kept = Kept::kNothing;
-  int64_t num_saved = 0;
+  std::vector<int64_t> saved_numels;  // of the first run, in order
   std::vector<Tensor> outputs;  // kept outputs in order of calls (variable_data: no graph, hence no cycle)
   std::vector<Tensor> saved;    // filled by the second run
   bool replayed = false;
@@ -57,8 +57,17 @@ void replay(const std::shared_ptr<Frame>& frame) {
   const ActivityScope scope({.frame = frame, .replaying = true});
   const Tensor input = frame->input.detach().set_requires_grad(frame->input.requires_grad());
   frame->body(input);
-  TITAN_CHECK(static_cast<int64_t>(frame->saved.size()) == frame->num_saved,
-              "a recomputed region saved {} tensors, its first run saved {}", frame->saved.size(), frame->num_saved);
+  TITAN_CHECK(frame->saved.size() == frame->saved_numels.size(),
+              "a recomputed region saved {} tensors, its first run saved {}", frame->saved.size(),
+              frame->saved_numels.size());
+  for (size_t i = 0; i < frame->saved.size(); ++i) {
+    TITAN_CHECK(frame->saved[i].numel() == frame->saved_numels[i],
+                "tensor {} that a recomputed region saved has {} elements, in its first run {}", i,
+                frame->saved[i].numel(), frame->saved_numels[i]);
+  }
+  TITAN_CHECK(activity().next_output == frame->outputs.size(),
+              "a recomputed region asked for {} kept outputs, its first run kept {}", activity().next_output,
+              frame->outputs.size());
   frame->body = nullptr;
   frame->outputs.clear();
 }
@@ -67,7 +76,10 @@ void replay(const std::shared_ptr<Frame>& frame) {
 class IndexHook : public torch::autograd::SavedVariableHooks {
  public:
   explicit IndexHook(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
-  void call_pack_hook(const Tensor&) override { index_ = frame_->num_saved++; }
+  void call_pack_hook(const Tensor& tensor) override {
+    index_ = static_cast<int64_t>(frame_->saved_numels.size());
+    frame_->saved_numels.push_back(tensor.numel());
+  }
   Tensor call_unpack_hook() override {
     if (!frame_->replayed) replay(frame_);
     Tensor& slot = frame_->saved[static_cast<size_t>(index_)];
@@ -105,6 +117,12 @@ class HookedEngine : public torch::autograd::Engine {
   }
 };
 
+Tensor next_kept_output(Activity& now) {
+  TITAN_CHECK(now.next_output < now.frame->outputs.size(),
+              "a recomputed region asked for more kept outputs than the {} of its first run", now.frame->outputs.size());
+  return std::move(now.frame->outputs[now.next_output++]);
+}
+
 }  // namespace
 
 void install_saved_tensor_hooks() { torch::autograd::set_default_engine_stub(&HookedEngine::get); }
@@ -134,7 +152,7 @@ Tensor output_for_replay(Replay replay, at::IntArrayRef shape, const Tensor& lik
   const bool keep = selective && replay == Replay::kOutputNeeded;
   if (now.replaying) {
     if (unused) return at::empty(shape, like.options());
-    return keep ? std::move(now.frame->outputs[now.next_output++]) : compute();
+    return keep ? next_kept_output(now) : compute();
   }
   Tensor output = compute();
   if (keep) now.frame->outputs.push_back(output.variable_data());
@@ -144,7 +162,7 @@ Tensor output_for_replay(Replay replay, at::IntArrayRef shape, const Tensor& lik
 Tensor kept_call(const std::function<Tensor()>& call) {
   Activity& now = activity();
   if (!now.frame || now.frame->kept != Kept::kExpensive) return call();
-  if (now.replaying) return std::move(now.frame->outputs[now.next_output++]).set_requires_grad(true);
+  if (now.replaying) return next_kept_output(now).set_requires_grad(true);
   now.keep_saved = true;
   Tensor output = call();
   now.keep_saved = false;

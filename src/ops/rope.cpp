@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/error.h"
 #include "ops/cpu_kernels.h"
 
 namespace titan::ops {
@@ -64,6 +65,10 @@ Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interlea
 }  // namespace reference
 
 Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  TITAN_CHECK(cos.sizes() == sin.sizes() && 2 * cos.size(-1) == x.size(3) && cos.size(-2) == x.size(1) &&
+                  (cos.dim() == 2 || cos.size(0) == x.size(0)),
+              "rotary tables of {} angles by {} positions fit no [{}, {}, {}, {}]", cos.size(-1), cos.size(-2), x.size(0),
+              x.size(1), x.size(2), x.size(3));
   return Rope::apply(x, cos.contiguous(), sin.contiguous(), interleaved);
 }
 

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/error.h"
 #include "ops/cpu_kernels.h"
 
 namespace titan::ops {
@@ -41,6 +42,10 @@ namespace reference {
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 }  // namespace reference
 
-Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate, up); }
+Tensor swiglu(const Tensor& gate, const Tensor& up) {
+  TITAN_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(),
+              "gate and up of {} and {} elements differ in shape or dtype", gate.numel(), up.numel());
+  return SwiGlu::apply(gate, up);
+}
 
 }  // namespace titan::ops
