@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -55,6 +56,7 @@ class Loop {
   int run();
 
  private:
+  void refuse_divergence(const StepResult& result) const;
   bool one_step();
   void log_step(const StepResult& result, double lr);
   void validate();
@@ -69,6 +71,7 @@ class Loop {
   double startup_s_ = 0;
   int64_t first_step_ = 1;
   double waited_s_ = 0;
+  std::optional<StepResult> last_result_;
 };
 
 observe::StepMetrics Loop::memory_metrics() const {
@@ -76,6 +79,23 @@ observe::StepMetrics Loop::memory_metrics() const {
   return {.step = job_.state.step,
           .memory_gib = gib(memory.reserved_peak),
           .memory_percent = 100.0 * static_cast<double>(memory.reserved_peak) / static_cast<double>(memory.capacity)};
+}
+
+// Throws when the parameters are lost. Waits for the device: called where a step is logged or saved, so that a broken
+// state never replaces a checkpoint.
+void Loop::refuse_divergence(const StepResult& result) const {
+  const double loss = result.loss.item<double>(), norm = result.grad_norm.item<double>();
+  const auto& scale = job_.state.loss_scale;
+  const char* advice = "lower optimizer.lr, lengthen lr_scheduler.warmup_steps or look at the data; checkpoints hold "
+                       "earlier steps only";
+  if (scale.dynamic()) {
+    // Overflowed steps are skipped; a scale that keeps falling means that every step is.
+    if (scale.scale().item<double>() > 0x1p-24) return;
+    throw Error("[train] the loss scale has fallen to {:.1e} at step {}, every step overflows — use bfloat16, or {}",
+                scale.scale().item<double>(), job_.state.step, advice);
+  }
+  if (!std::isfinite(loss)) throw Error("[train] the loss is {} at step {} — {}", loss, job_.state.step, advice);
+  if (!std::isfinite(norm)) throw Error("[train] the gradient norm is {} at step {} — {}", norm, job_.state.step, advice);
 }
 
 void Loop::log_step(const StepResult& result, double lr) {
@@ -88,10 +108,7 @@ void Loop::log_step(const StepResult& result, double lr) {
   throughput_.fill(metrics);
   metrics_.log_step(metrics);
   record_.loss = metrics.loss;
-  if (!std::isfinite(metrics.loss) && !job_.state.loss_scale.dynamic()) {
-    throw Error("[train] the loss is {} at step {} — lower optimizer.lr, lengthen lr_scheduler.warmup_steps or look at "
-                "the data; the last checkpoint is unharmed", metrics.loss, metrics.step);
-  }
+  refuse_divergence(result);
   job_.backend->reset_peak_memory();
 }
 
@@ -130,7 +147,11 @@ bool Loop::one_step() {
   const auto& validation = job_.config.validation;
   if (job_.evaluation && (state.step == 1 || last || state.step % validation.freq == 0)) validate();
   metrics_.step_done(state.step);
-  if (!last) saving_.after_step(false);
+  last_result_ = result;
+  if (!last && saving_.due(false)) {
+    refuse_divergence(result);
+    saving_.after_step(false);
+  }
   return true;
 }
 
@@ -163,19 +184,24 @@ int Loop::run() {
   try {
     while (job_.state.step < job_.total_steps && signals.received() == 0 && (more = one_step())) {
     }
-    if (!more && job_.state.step < first_step_) {
+    const bool idle = !last_result_.has_value();
+    if (!more && idle && job_.state.step == 0) {
       throw Error("[data] the training set ended before the first step — it holds less than one step of {} tokens",
                   job_.config.training.seq_len * job_.config.training.local_batch_size);
     }
     if (const int signal = signals.received(); signal != 0 && job_.state.step < job_.total_steps) {
       metrics_.clear_progress();
       log::warning("Stopped by {} after step {}", signal == SIGINT ? "SIGINT" : "SIGTERM", job_.state.step);
+      if (!idle) refuse_divergence(*last_result_);
       saving_.after_interrupt();
       finish(observe::RunStatus::kInterrupted);
       return static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated);
     }
     if (!more) log::info("The training set ended after {} steps", job_.state.step);
-    saving_.after_step(true);
+    if (!idle) {
+      refuse_divergence(*last_result_);
+      saving_.after_step(true);
+    }
   } catch (const std::exception& error) {
     metrics_.clear_progress();
     record_.status = observe::RunStatus::kFailed;

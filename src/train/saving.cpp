@@ -110,14 +110,18 @@ void Saving::save_last_model() {
   log::info("Finished saving the model in {:.2f} seconds", watch.seconds());
 }
 
-void Saving::after_step(bool last) {
-  if (!writes()) return;
+bool Saving::due(bool last) const {
   const auto& config = job_.config.checkpoint;
   const int64_t step = job_.state.step;
-  if (last) {
-    config.last_save_model_only ? save_last_model() : save_full(true);
-  } else if (step % config.interval == 0 || (step == 1 && config.enable_first_step_checkpoint)) {
-    save_full(false);
+  return writes() && (last || step % config.interval == 0 || (step == 1 && config.enable_first_step_checkpoint));
+}
+
+void Saving::after_step(bool last) {
+  if (!due(last)) return;
+  if (last && job_.config.checkpoint.last_save_model_only) {
+    save_last_model();
+  } else {
+    save_full(last);
   }
 }
 

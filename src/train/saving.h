@@ -17,7 +17,9 @@ class Saving {
   // run. Called once before the first step, also when checkpointing is off (nothing is loaded then).
   int64_t load();
 
-  // Saves when [checkpoint] asks for it after this step.
+  // Whether [checkpoint] asks for a save after this step.
+  bool due(bool last) const;
+  // Saves when it is due.
   void after_step(bool last);
   // After a signal: everything, whatever the interval, unless this step is already there.
   void after_interrupt();

@@ -1,6 +1,9 @@
 // Real models under every way of running them: recomputation, dtypes, causality, initialisation.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "models/tiny.h"
 #include "ops/cross_entropy.h"
 #include "ops/live_bytes.h"
@@ -81,7 +84,7 @@ TEST(RecomputedModel, HoldsLessTheMoreItRecomputes) {
     const int64_t op = block_walk(args, at::kFloat, at::kFloat, plan("selective", "op")).held_bytes;
     const int64_t second = block_walk(args, at::kFloat, at::kFloat, plan("selective", "2")).held_bytes;
     const int64_t full = block_walk(args, at::kFloat, at::kFloat, plan("full")).held_bytes;
-    EXPECT_LT(op, none * 3 / 4) << args.family;
+    EXPECT_LT(op, none * 9 / 10) << args.family;
     EXPECT_LT(second, none) << args.family;
     EXPECT_GT(second, full) << args.family;
     // Inputs of three blocks, the last norm's input, output and row statistics, the tokens.

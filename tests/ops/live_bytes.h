@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
+#include <memory>
 #include <cstdint>
 
 namespace titan::ops {
