@@ -1,9 +1,10 @@
-// `titan tokenizer train|encode|decode|info`.
+// `titan tokenizer train|encode|decode|info|bench`.
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -127,6 +128,28 @@ void encode(const EncodeOptions& options) {
   std::fwrite(out.data(), 1, out.size(), stdout);
 }
 
+// CPU seconds of one thread for encoding all texts of a file, without loading and reading; for bench/tokenizer.py.
+void bench(const EncodeOptions& options) {
+  const auto tokenizer = data::load_tokenizer(options.tokenizer);
+  JsonLines lines(options.text_key);
+  std::vector<std::string> texts;
+  for_each_line(options.file, [&](std::string_view line, int64_t number) {
+    if (!text::trim(line).empty()) texts.emplace_back(lines.text_of(line, number));
+  });
+  int64_t bytes = 0, tokens = 0;
+  std::vector<int32_t> ids;
+  const std::clock_t begin = std::clock();
+  for (const std::string& text : texts) {
+    ids.clear();
+    tokenizer->encode(text, ids);
+    bytes += static_cast<int64_t>(text.size());
+    tokens += static_cast<int64_t>(ids.size());
+  }
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  std::printf("{\"texts\": %zu, \"bytes\": %lld, \"tokens\": %lld, \"cpu_s\": %.6f}\n", texts.size(),
+              static_cast<long long>(bytes), static_cast<long long>(tokens), seconds);
+}
+
 struct DecodeOptions {
   std::string tokenizer, file;
   bool jsonl = false;
@@ -196,6 +219,14 @@ void add_encode(CLI::App& app, EncodeOptions& options) {
   command->callback([&] { encode(options); });
 }
 
+void add_bench(CLI::App& app, EncodeOptions& options) {
+  auto* command = app.add_subcommand("bench", "print the CPU time that one thread needs to encode JSON lines");
+  command->add_option("--tokenizer", options.tokenizer, "tokenizer file or folder of Hugging Face assets")->required();
+  command->add_option("--text-key,--text_key", options.text_key, "key of the text in a JSON line")->capture_default_str();
+  command->add_option("FILE", options.file, "JSON lines (default: standard input)");
+  command->callback([&] { bench(options); });
+}
+
 void add_decode(CLI::App& app, DecodeOptions& options) {
   auto* command = app.add_subcommand("decode", "print the text of ids, one text per line of ids");
   command->add_option("--tokenizer", options.tokenizer, "tokenizer file or folder of Hugging Face assets")->required();
@@ -210,12 +241,13 @@ int run_tokenizer(Arguments arguments) {
   CLI::App app("Trains, tries and inspects tokenizers.", "titan tokenizer");
   app.require_subcommand(1);
   TrainOptions train_options;
-  EncodeOptions encode_options;
+  EncodeOptions encode_options, bench_options;
   DecodeOptions decode_options;
   std::string info_path;
   add_train(app, train_options);
   add_encode(app, encode_options);
   add_decode(app, decode_options);
+  add_bench(app, bench_options);
   auto* info_command = app.add_subcommand("info", "print what a tokenizer is, its size, BOS and EOS");
   info_command->add_option("PATH", info_path, "tokenizer file or folder of Hugging Face assets")->required();
   info_command->callback([&] { info(info_path); });
