@@ -1,4 +1,5 @@
 // Real models under every way of running them: recomputation, dtypes, causality, initialisation.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

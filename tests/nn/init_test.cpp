@@ -1,5 +1,6 @@
 #include "nn/init.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

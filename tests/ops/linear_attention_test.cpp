@@ -11,7 +11,7 @@ TEST(Linear, MatchesTheMatrixProductInEveryDtypeAndOddShapes) {
   for (const auto& [dtype, tolerance] : precisions()) {
     for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 17}, {17, 3}, {64, 1}}) {
       const auto x = seeded({2, 5, in}, dtype, 1), w = seeded({out, in}, dtype, 2);
-      const auto f = [](const Inputs& i) { return linear(i[0], i[1]); };
+      const auto f = [](const Inputs& i) { return ops::linear(i[0], i[1]); };
       const auto g = [](const Inputs& i) { return at::matmul(i[0], i[1].t()); };
       SCOPED_TRACE(testing::Message() << dtype << " " << in << "x" << out);
       expect_close(run(f, {x, w}), run(g, {x, w}), tolerance, "linear");
@@ -22,13 +22,13 @@ TEST(Linear, MatchesTheMatrixProductInEveryDtypeAndOddShapes) {
 }
 
 TEST(Linear, HasTrueGradients) {
-  expect_true_gradients([](const Inputs& in) { return linear(in[0], in[1]); },
+  expect_true_gradients([](const Inputs& in) { return ops::linear(in[0], in[1]); },
                         {seeded({2, 3, 4}, at::kDouble), seeded({5, 4}, at::kDouble, 2)});
 }
 
 TEST(Linear, GivesOnlyTheGradientsAskedFor) {
   auto x = seeded({3, 4}), w = seeded({5, 4}).set_requires_grad(true);
-  linear(x, w).sum().backward();
+  ops::linear(x, w).sum().backward();
   EXPECT_FALSE(x.grad().defined());
   EXPECT_TRUE(w.grad().defined());
 }

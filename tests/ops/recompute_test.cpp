@@ -1,5 +1,6 @@
 #include "ops/recompute.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include "ops/attention.h"
@@ -31,11 +32,11 @@ struct Block {
 
   at::Tensor operator()(const at::Tensor& x) const {
     const int64_t b = x.size(0), t = x.size(1);
-    const auto qkv = linear(rms_norm(x, norm, 1e-5), wqkv, Replay::kOutputOfAttention).view({b, t, 3, 2, 8}).unbind(2);
+    const auto qkv = ops::linear(rms_norm(x, norm, 1e-5), wqkv, Replay::kOutputOfAttention).view({b, t, 3, 2, 8}).unbind(2);
     const auto y = attention(qkv[0].transpose(1, 2), qkv[1].transpose(1, 2), qkv[2].transpose(1, 2));
-    const auto h = x + linear(y.transpose(1, 2).flatten(2), wo);
-    const auto halves = linear(rms_norm(h, norm, 1e-5), w13).chunk(2, -1);
-    return h + linear(swiglu(halves[0], halves[1]), w2, Replay::kOutputUnused);
+    const auto h = x + ops::linear(y.transpose(1, 2).flatten(2), wo);
+    const auto halves = ops::linear(rms_norm(h, norm, 1e-5), w13).chunk(2, -1);
+    return h + ops::linear(swiglu(halves[0], halves[1]), w2, Replay::kOutputUnused);
   }
   std::vector<at::Tensor> weights() const { return {norm, wqkv, wo, w13, w2}; }
 };
@@ -107,7 +108,7 @@ TEST_F(Recompute, RunsTheBodyTwiceAndOnlyWhenItIsNeeded) {
   y.sum().backward();
   EXPECT_EQ(runs, 2);
   {
-    const c10::AutoGradMode off(false);
+    const at::AutoGradMode off(false);
     recompute(body, x, Kept::kNothing);
   }
   EXPECT_EQ(runs, 3);
@@ -154,7 +155,7 @@ TEST_F(Recompute, RefusesABodyThatKeepsMoreOrLessTheSecondTime) {
   const auto w = seeded({4, 4}).set_requires_grad(true);
   const auto chain = [w](const at::Tensor& x, int count) {
     at::Tensor y = x;
-    for (int i = 0; i < count; ++i) y = linear(y, w);
+    for (int i = 0; i < count; ++i) y = ops::linear(y, w);
     return y;
   };
   EXPECT_THAT(complaint([&](int& run) -> Body {

@@ -1,5 +1,7 @@
 #include "ops/rms_norm.h"
 
+#include <ATen/Parallel.h>
+
 #include "ops/checks.h"
 
 namespace titan::ops {

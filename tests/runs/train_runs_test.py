@@ -182,6 +182,19 @@ class TrainRuns(unittest.TestCase):
             self.assertLess(losses[-1], losses[0] - 1, keys)
             self.assertLess(abs(losses[0] - self.losses(single)[0]), 0.05, keys)
 
+    def test_sizes_come_from_a_hugging_face_config(self):
+        config = self.root / "config.json"
+        config.write_text(json.dumps(dict(
+            model_type="llama", hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+            intermediate_size=24, vocab_size=320, rms_norm_eps=1e-5, rope_theta=500000.0,
+            rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                              original_max_position_embeddings=8192))))
+        typed, read = self.folder(), self.folder()
+        self.train(typed, training__steps=3)
+        sizes = {f"model__args__{key}": None for key in ("dim", "n_layers", "n_heads", "n_kv_heads", "hidden_dim", "vocab_size")}
+        self.train(read, training__steps=3, model__args__hf_config=config, **sizes)
+        self.assertEqual(self.lines(typed), self.lines(read))
+
     def test_validation_does_not_change_training(self):
         without, with_it = self.folder(), self.folder()
         self.train(without, training__steps=8, **self.CHECKPOINT)
@@ -198,8 +211,10 @@ class TrainRuns(unittest.TestCase):
     def test_epochs_end_a_run_with_a_short_last_step(self):
         folder = self.folder()
         (self.root / "small.txt").write_text(words(3, 300))
-        done = self.train(folder, training__dataset_path=self.root / "small.txt", training__num_epochs=2,
-                          training__steps=1000, training__global_batch_size=8, **self.CHECKPOINT)
+        # Every step is saved, so the last one is saved twice: as a step and as the end.
+        keys = dict(self.CHECKPOINT, training__dataset_path=self.root / "small.txt", training__num_epochs=2,
+                    training__steps=1000, training__global_batch_size=8, checkpoint__interval=1)
+        done = self.train(folder, **keys)
         lines = self.lines(folder)
         self.assertGreater(len(lines), 2)
         self.assertLess(len(lines), 1000)
@@ -207,8 +222,7 @@ class TrainRuns(unittest.TestCase):
         self.assertTrue(self.tensors(folder, len(lines)))
         self.assertEqual(json.loads((folder / "run.json").read_text())["status"], "finished")
         # Once more: there is nothing left to do, and that is no error.
-        self.train(folder, training__dataset_path=self.root / "small.txt", training__num_epochs=2,
-                   training__steps=1000, training__global_batch_size=8, **self.CHECKPOINT)
+        self.train(folder, **keys)
         self.assertEqual(self.lines(folder), lines)
 
     def test_a_finished_run_has_nothing_left_to_do(self):
@@ -332,6 +346,12 @@ class TrainRuns(unittest.TestCase):
                 header = 8 + struct.unpack("<Q", data[:8])[0]
                 values = struct.unpack(f"<{(len(data) - header) // 4}f", data[header:header + (len(data) - header) // 4 * 4])
                 self.assertTrue(all(v == v for v in values), f"{path} holds NaN")
+
+    def test_float16_that_always_overflows_stops(self):
+        folder = self.refuse(2, "[train]", "loss scale", optimizer__lr="1e6", training__steps=400,
+                             lr_scheduler__warmup_steps=0, metrics__log_freq=50,
+                             training__mixed_precision_param="float16")
+        self.assertEqual(json.loads((folder / "run.json").read_text())["status"], "failed")
 
     def test_an_unwritable_dump_folder_is_the_machines_fault(self):
         file = self.root / "a_file"
