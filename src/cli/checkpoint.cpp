@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "models/hf.h"
 #include "models/hf_config.h"
+#include "models/model.h"
 
 namespace titan::cli {
 namespace {
@@ -37,7 +38,7 @@ std::optional<at::ScalarType> wanted_dtype(const CheckpointOptions& options) {
 
 std::vector<checkpoint::NamedShape> shapes_of(const models::ModelArgs& args) {
   std::vector<checkpoint::NamedShape> shapes;
-  for (auto& [name, shape] : models::dense_parameters(args)) shapes.push_back({name, shape});
+  for (auto& [name, shape] : models::parameter_shapes(args)) shapes.push_back({name, shape});
   return shapes;
 }
 

@@ -55,33 +55,6 @@ at::Tensor transpose_rows(const at::Tensor& tensor, int64_t heads, int64_t rows,
 
 }  // namespace
 
-std::vector<ParameterShape> dense_parameters(const ModelArgs& args) {
-  const int64_t q = args.num_heads * args.head_dim;
-  const int64_t kv = args.num_kv_heads * args.head_dim;
-  std::vector<ParameterShape> parameters{{"tok_embeddings.weight", {args.vocab_size, args.dim}}};
-  for (int64_t layer = 0; layer < args.num_layers; ++layer) {
-    const auto add = [&](const char* name, std::vector<int64_t> shape) {
-      parameters.push_back({fmt::format("layers.{}.{}", layer, name), std::move(shape)});
-    };
-    add("attention_norm.weight", {args.dim});
-    add("attention.wq.weight", {q, args.dim});
-    add("attention.wk.weight", {kv, args.dim});
-    add("attention.wv.weight", {kv, args.dim});
-    add("attention.wo.weight", {args.dim, q});
-    if (args.qk_norm) {
-      add("attention.q_norm.weight", {args.head_dim});
-      add("attention.k_norm.weight", {args.head_dim});
-    }
-    add("ffn_norm.weight", {args.dim});
-    add("feed_forward.w1.weight", {args.hidden_dim, args.dim});
-    add("feed_forward.w2.weight", {args.dim, args.hidden_dim});
-    add("feed_forward.w3.weight", {args.hidden_dim, args.dim});
-  }
-  parameters.push_back({"norm.weight", {args.dim}});
-  if (!args.tied) parameters.push_back({"output.weight", {args.vocab_size, args.dim}});
-  return parameters;
-}
-
 std::string hf_name(std::string_view name) {
   for (const auto& [ours, theirs] : kTopNames) {
     if (name == ours) return std::string(theirs);

@@ -9,23 +9,12 @@
 
 #include <ATen/ATen.h>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "models/args.h"
 
 namespace titan::models {
-
-struct ParameterShape {
-  std::string name;
-  std::vector<int64_t> shape;
-};
-
-// Every parameter of a dense model in the order of a forward pass; output.weight only when not
-// tied.
-std::vector<ParameterShape> dense_parameters(const ModelArgs& args);
 
 // "model.layers.3.self_attn.q_proj.weight" of "layers.3.attention.wq.weight". Throws Error for a
 // name that a dense family does not have.

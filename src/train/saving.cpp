@@ -74,7 +74,10 @@ int64_t Saving::load() {
 nlohmann::json Saving::state_json() const {
   nlohmann::json state = small_state(job_.state);
   state["data"] = job_.loader->state();
-  state["model_args"] = models::args_to_json(job_.state.model->args());
+  state[checkpoint::kModelArgsKey] = models::args_to_json(job_.state.model->args());
+  const auto& model = job_.config.model;
+  state[checkpoint::kAssetsKey] =
+      std::filesystem::absolute(model.tokenizer_path.value_or(model.hf_assets_path)).string();
   state["config"] = config_text_;
   return state;
 }
