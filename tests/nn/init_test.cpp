@@ -18,7 +18,7 @@ at::Tensor drawn(int64_t count, const Init& init, uint64_t seed, std::string_vie
   return out;
 }
 
-double mean(const at::Tensor& x) { return x.to(at::kDouble).mean().item<double>(); }
+double average(const at::Tensor& x) { return x.to(at::kDouble).mean().item<double>(); }
 
 double deviation(const at::Tensor& x) { return x.to(at::kDouble).std(0, false).item<double>(); }
 
@@ -83,7 +83,7 @@ TEST(Init, NamesAndSeedsGiveDifferentValues) {
   EXPECT_EQ(firsts.size(), 25u);
   const at::Tensor a = drawn(50000, init, 1, "a"), b = drawn(50000, init, 1, "b"), c = drawn(50000, init, 2, "a");
   for (const auto& other : {b, c}) {
-    const double correlation = ((a - mean(a)) * (other - mean(other))).mean().item<double>() / deviation(a) / deviation(other);
+    const double correlation = ((a - average(a)) * (other - average(other))).mean().item<double>() / deviation(a) / deviation(other);
     EXPECT_LT(std::abs(correlation), 5 / std::sqrt(50000.0));
   }
 }
@@ -92,13 +92,13 @@ TEST(Init, HasTheMomentsOfANormal) {
   const int64_t n = 400000;
   const at::Tensor x = drawn(n, {.std = 2}, 11, "w").to(at::kDouble) / 2;
   const double root = std::sqrt(static_cast<double>(n));
-  EXPECT_NEAR(mean(x), 0, 4 / root);
-  EXPECT_NEAR(mean(x.pow(2)), 1, 4 * std::sqrt(2.0) / root);
-  EXPECT_NEAR(mean(x.pow(3)), 0, 4 * std::sqrt(15.0) / root);
-  EXPECT_NEAR(mean(x.pow(4)), 3, 4 * std::sqrt(96.0) / root);
+  EXPECT_NEAR(average(x), 0, 4 / root);
+  EXPECT_NEAR(average(x.pow(2)), 1, 4 * std::sqrt(2.0) / root);
+  EXPECT_NEAR(average(x.pow(3)), 0, 4 * std::sqrt(15.0) / root);
+  EXPECT_NEAR(average(x.pow(4)), 3, 4 * std::sqrt(96.0) / root);
   // Shares beyond one, two and three deviations.
   for (const auto& [z, share] : {std::pair{1.0, 0.317311}, {2.0, 0.045500}, {3.0, 0.002700}}) {
-    EXPECT_NEAR(mean(x.abs().gt(z).to(at::kDouble)), share, 4 * std::sqrt(share) / root) << z;
+    EXPECT_NEAR(average(x.abs().gt(z).to(at::kDouble)), share, 4 * std::sqrt(share) / root) << z;
   }
 }
 
