@@ -64,18 +64,6 @@ TEST(Tables, WidthsOfTheFeedForwardPartFollowTheRule) {
   EXPECT_EQ(llama_hidden_dim(2048, 1.5, 256), 8192);
 }
 
-TEST(Tables, ParametersAgreeWithTheOnesThatFilesAreReadBy) {
-  for (const auto& family : families()) {
-    for (const auto& args : family.table()) {
-      const auto ours = parameter_shapes(args);
-      std::map<std::string, std::vector<int64_t>> theirs;
-      for (const auto& p : dense_parameters(args)) theirs[p.name] = p.shape;
-      EXPECT_EQ((std::map<std::string, std::vector<int64_t>>(ours.begin(), ours.end())), theirs) << args.family << args.flavor;
-      EXPECT_EQ(ours.size(), theirs.size());
-    }
-  }
-}
-
 TEST(Resolve, KeysOfModelArgsReplaceSizes) {
   auto untied = model_of("llama3", "1B");
   untied.args.tied = false;
