@@ -26,11 +26,14 @@ std::optional<Source::Kind> kind_of_folder(const fs::path& folder) {
   return std::nullopt;
 }
 
+// Absolute, without "." and "..", without a slash at the end.
+fs::path whole(const fs::path& folder) { return fs::absolute(folder / "").lexically_normal().parent_path(); }
+
 Source newest_step(const fs::path& steps_folder, const std::vector<checkpoint::StepInfo>& steps) {
   const auto& newest = steps.back();
   const bool foreign = newest.kind == checkpoint::StepKind::kHuggingFace;
   return {foreign ? Source::Kind::kHuggingFace : Source::Kind::kStep, newest.path,
-          fs::absolute(steps_folder).lexically_normal().parent_path()};
+          whole(steps_folder).parent_path()};
 }
 
 // The folders inside a run folder that hold complete steps ([checkpoint] folder may have another name than "checkpoint").
@@ -126,11 +129,11 @@ Source find_source(const fs::path& path) {
                 path.string());
   }
   if (const auto kind = kind_of_folder(path)) {
-    const auto whole = fs::absolute(path / "").lexically_normal().parent_path();
-    const bool in_run = whole.filename().string().starts_with("step-");
-    return {*kind, path, in_run ? whole.parent_path().parent_path() : fs::path()};
+    const auto folder = whole(path);
+    const bool in_run = folder.filename().string().starts_with("step-");
+    return {*kind, path, in_run ? folder.parent_path().parent_path() : fs::path()};
   }
-  if (const auto steps = checkpoint::list_steps(path); !steps.empty()) return newest_step(path / "", steps);
+  if (const auto steps = checkpoint::list_steps(path); !steps.empty()) return newest_step(path, steps);
   const auto folders = step_folders_in(path);
   if (folders.size() == 1) return newest_step(folders[0], checkpoint::list_steps(folders[0]));
   if (folders.size() > 1) {

@@ -51,16 +51,23 @@ TITAN_VECTOR_CLONES void rms_norm_backward_row(const float* dy, const float* x, 
   }
 }
 
+// silu is 0 below this; exp_fast ends at 88, so a gate of -1e30 would otherwise leave a trace.
+constexpr float kSmallestGate = -200.0f;
+
 TITAN_VECTOR_CLONES void swiglu_range(const float* gate, const float* up, int64_t n, float* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] = gate[i] / (1.0f + exp_fast(-gate[i])) * up[i];
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = std::max(gate[i], kSmallestGate);
+    y[i] = g / (1.0f + exp_fast(-g)) * up[i];
+  }
 }
 
 TITAN_VECTOR_CLONES void swiglu_backward_range(const float* dy, const float* gate, const float* up, int64_t n,
                                                float* d_gate, float* d_up) {
   for (int64_t i = 0; i < n; ++i) {
-    const float s = 1.0f / (1.0f + exp_fast(-gate[i]));
-    d_up[i] = dy[i] * gate[i] * s;
-    d_gate[i] = dy[i] * up[i] * s * (1.0f + gate[i] * (1.0f - s));
+    const float g = std::max(gate[i], kSmallestGate);
+    const float s = 1.0f / (1.0f + exp_fast(-g));
+    d_up[i] = dy[i] * g * s;
+    d_gate[i] = dy[i] * up[i] * s * (1.0f + g * (1.0f - s));
   }
 }
 

@@ -48,6 +48,10 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (x.is_cpu() && x.scalar_type() == at::kFloat) return RmsNormCpu::apply(x, weight.contiguous(), eps);
+  if (x.is_cpu() && x.scalar_type() != at::kDouble) {
+    // ATen's form on the CPU rounds its intermediate values to bfloat16.
+    return RmsNormCpu::apply(x.to(at::kFloat), weight.to(at::kFloat).contiguous(), eps).to(x.scalar_type());
+  }
   return at::rms_norm(x, {x.size(-1)}, weight, eps);
 }
 
