@@ -34,6 +34,7 @@ inline float exp_fast(float x) {
 TITAN_VECTOR_CLONES void rms_norm_row(const float* x, const float* w, float eps, int64_t dim, float* y,
                                       float* inverse_rms) {
   float sum = 0;
+#pragma omp simd reduction(+ : sum)
   for (int64_t j = 0; j < dim; ++j) sum += x[j] * x[j];
   const float r = 1.0f / std::sqrt(sum / static_cast<float>(dim) + eps);
   *inverse_rms = r;
@@ -43,6 +44,7 @@ TITAN_VECTOR_CLONES void rms_norm_row(const float* x, const float* w, float eps,
 TITAN_VECTOR_CLONES void rms_norm_backward_row(const float* dy, const float* x, const float* w, float r, int64_t dim,
                                                float* dx, float* dw) {
   float dot = 0;
+#pragma omp simd reduction(+ : dot)
   for (int64_t j = 0; j < dim; ++j) dot += dy[j] * w[j] * x[j];
   const float c = dot * r * r * r / static_cast<float>(dim);
   for (int64_t j = 0; j < dim; ++j) {
@@ -91,6 +93,7 @@ TITAN_VECTOR_CLONES void rotate_halves(const float* x, const float* cos, const f
 
 TITAN_VECTOR_CLONES float row_max(const float* x, int64_t n) {
   float best = x[0];
+#pragma omp simd reduction(max : best)
   for (int64_t j = 1; j < n; ++j) best = x[j] > best ? x[j] : best;
   return best;
 }
@@ -101,6 +104,7 @@ TITAN_VECTOR_CLONES double row_sum_exp(const float* x, int64_t n, float maximum)
   for (int64_t begin = 0; begin < n; begin += 4096) {
     const int64_t end = std::min(n, begin + 4096);
     float sum = 0;
+#pragma omp simd reduction(+ : sum)
     for (int64_t j = begin; j < end; ++j) sum += exp_fast(x[j] - maximum);
     total += sum;
   }
