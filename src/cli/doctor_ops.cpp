@@ -158,12 +158,14 @@ struct Outcome {
 };
 
 // Leaves of `dtype`, the op, and a backward pass from a fixed gradient. `between` is called when the forward pass is done.
-Outcome run_op(const Run& op, const std::vector<Tensor>& inputs, c10::ScalarType dtype,
+// The output's gradient is the cosine of `seed_of`, or of the output itself when that is undefined.
+Outcome run_op(const Run& op, const std::vector<Tensor>& inputs, c10::ScalarType dtype, const Tensor& seed_of,
                const std::function<void()>& between) {
   std::vector<Tensor> leaves;
   for (const auto& input : inputs) leaves.push_back(input.to(dtype).detach().clone().requires_grad_(true));
   const Tensor result = op(leaves);
-  const Tensor seed = result.dim() == 0 ? at::ones_like(result) : result.detach().cos();
+  const Tensor source = seed_of.defined() ? seed_of : result.detach();
+  const Tensor seed = result.dim() == 0 ? at::ones_like(result) : source.cos().to(result.scalar_type());
   between();
   result.backward(seed);
   Outcome outcome{.result = result.detach(), .gradients = {}};
@@ -181,18 +183,18 @@ OpFact probe_op(const Probe& probe, c10::Device device, c10::ScalarType dtype) {
               .forward = {},
               .backward = {}};
   try {
+    // The reference gets the same rounded inputs and computes in float32, so it is right where bfloat16 is coarse.
+    std::vector<Tensor> rounded;
+    for (const auto& input : probe.inputs) rounded.push_back(input.to(dtype).to(at::kFloat));
+    const Outcome expected = run_op(probe.reference, rounded, at::kFloat, Tensor(), [] {});
     Outcome fused;
     {
       Listener listener;
-      fused = run_op(probe.fused, probe.inputs, dtype, [&] {
+      fused = run_op(probe.fused, probe.inputs, dtype, expected.result, [&] {
         fact.forward = listener.take();
       });
       fact.backward = listener.take();
     }
-    // The reference gets the same rounded inputs and computes in float32, so it is right where bfloat16 is coarse.
-    std::vector<Tensor> rounded;
-    for (const auto& input : probe.inputs) rounded.push_back(input.to(dtype).to(at::kFloat));
-    const Outcome expected = run_op(probe.reference, rounded, at::kFloat, [] {});
     fact.forward_difference = relative_difference(fused.result.to(at::kFloat), expected.result);
     for (size_t i = 0; i < fused.gradients.size(); ++i) {
       fact.gradient_difference =
