@@ -9,6 +9,7 @@
 #include "config/help.h"
 #include "config/load.h"
 #include "config/schema.h"
+#include "models/registry.h"
 
 namespace titan::cli {
 namespace {
@@ -71,6 +72,8 @@ int explain_key(ConfigWords words) {
 bool check_config_file(const config::CommandLine& command_line, const std::string& file) {
   const auto loaded = config::load(command_line, file);
   const bool runnable = loaded.not_built.empty();
+  // Sizes are known only for families that are built.
+  if (runnable) models::resolve(loaded.config.model, loaded.config.training.seq_len);
   std::printf("%s: legal%s\n", file.c_str(),
               runnable ? "" : fmt::format(", {} not built yet", loaded.not_built.size()).c_str());
   print_config_list("not built yet", loaded.not_built);

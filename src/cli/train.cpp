@@ -28,9 +28,7 @@ void save_config(const config::JobConfig& config) {
 
 int run_train(Arguments words) {
   if (config::wants_help(words)) {
-    const std::string section = words.size() > 1 && !words[0].starts_with("-") ? words[0] : "";
-    std::fputs("usage: titan train CONFIG.toml [--section.key value …]\n\n", stdout);
-    std::fputs(config::help(section).c_str(), stdout);
+    std::fputs(config::train_help(words).c_str(), stdout);
     return 0;
   }
   const auto loaded = config::load(words);

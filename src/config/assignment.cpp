@@ -17,6 +17,8 @@ std::string to_text(const Origin& origin) {
       return fmt::format("{}:{}", origin.place, origin.line);
     case Origin::Kind::kCommandLine:
       return fmt::format("command line ({})", origin.place);
+    case Origin::Kind::kEnvironment:
+      return fmt::format("environment ({})", origin.place);
     case Origin::Kind::kDerived:
       return "from " + origin.place;
   }

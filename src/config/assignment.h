@@ -12,13 +12,14 @@
 namespace titan::config {
 
 struct Origin {
-  enum class Kind { kDefault, kFile, kCommandLine, kDerived };
+  enum class Kind { kDefault, kFile, kCommandLine, kEnvironment, kDerived };
   Kind kind = Kind::kDefault;
-  std::string place;  // file, or the word of the command line, or the key it was derived from
+  std::string place;  // file, word of the command line, variable, or the key it was derived from
   int64_t line = 0;   // 1-based, files only
 };
 
-// "default", "configs/a.toml:12", "command line (--training.steps)", "from model.tokenizer_path".
+// "default", "configs/a.toml:12", "command line (--training.steps)", "environment (WORLD_SIZE)",
+// "from model.tokenizer_path".
 std::string to_text(const Origin& origin);
 
 struct Assignment {

@@ -116,6 +116,20 @@ std::string help(std::string_view section) {
   return out;
 }
 
+std::string train_help(std::span<const std::string> words) {
+  JobConfig defaults;
+  const auto section = read_command_line(words, keys(defaults)).help_section;
+  return R"(usage: titan train [FILE] [--section.key value …]
+
+  FILE, --config FILE, --job.config_file FILE   the TOML or YAML file
+  --section.key value, --section.key=value      a value (also section.key=value); it beats the file
+  --section.flag, --section.no-flag             true, false
+  --help SECTION                                the keys of one section only
+`-` and `_` are alike in names, lists are separated by commas, None means no value.
+
+)" + help(section);
+}
+
 std::string section_list() {
   std::string out;
   for (const auto& section : sections())

@@ -2,6 +2,7 @@
 // key, the merged configuration as TOML with origins, as JSON, and the compatibility page.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@ std::string help(std::string_view section);
 // in `loaded` unless it is null; for a section, its keys. Throws Error for an unknown name, with
 // the nearest one.
 std::string explain(std::string_view name, const Loaded* loaded);
+
+// What `titan train` prints for these words with --help in them: the forms of options, then the
+// keys of the section that follows --help, or of all.
+std::string train_help(std::span<const std::string> words);
 
 // Sections and what they are for, one a line.
 std::string section_list();

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "config/alias.h"
@@ -147,6 +148,23 @@ class Merger {
   std::vector<std::string> problems_;
 };
 
+// Where this process stands among its peers is what launchers put into the environment.
+void apply_environment(Merger& merger, const Loaded& loaded) {
+  struct Variable {
+    const char* name;
+    const char* key;
+  };
+  static constexpr Variable kVariables[] = {{"WORLD_SIZE", "comm.world_size"},
+                                            {"RANK", "comm.rank"},
+                                            {"MASTER_ADDR", "comm.master_addr"},
+                                            {"MASTER_PORT", "comm.master_port"}};
+  for (const auto& [name, key] : kVariables) {
+    const auto value = env::get(name);
+    if (!value || value->empty() || loaded.given(key)) continue;
+    merger.apply({key, *value, true, {Origin::Kind::kEnvironment, name, 0}});
+  }
+}
+
 // Values that follow from others: older names inside values, and settings of the reader threads.
 void derive_values(Loaded& loaded) {
   JobConfig& config = loaded.config;
@@ -234,6 +252,7 @@ Loaded load(const CommandLine& command_line, const std::optional<std::filesystem
     loaded.origins["job.config_file"] = {Origin::Kind::kCommandLine, file->string(), 0};
   }
   for (const auto& assignment : command_line.assignments) merger.apply(assignment);
+  apply_environment(merger, loaded);
   merger.throw_if_any();
   derive_values(loaded);
   for (const auto& problem : broken_rules(loaded.config)) {

@@ -1,6 +1,6 @@
-// From the words of `titan train` to a checked JobConfig. Precedence: command line, then file, then
-// defaults. Every value knows where it came from; everything illegal is reported at once, by file,
-// line and key.
+// From the words of `titan train` to a checked JobConfig. Precedence: command line, file,
+// environment (process ranks only), defaults. Every value knows where it came from; everything
+// illegal is reported at once, by file, line and key.
 #pragma once
 
 #include <filesystem>

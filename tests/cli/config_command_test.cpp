@@ -62,6 +62,20 @@ TEST_F(ConfigCommand, CheckRefusesIllegalFilesAndStillChecksTheOthers) {
   EXPECT_EQ(titan({"check"}).exit_code, 2);
 }
 
+TEST_F(ConfigCommand, CheckKnowsTheFlavorsOfBuiltFamilies) {
+  const auto outcome =
+      titan({"check", configs_ + "llama3/debug_model.toml", "--model.flavor", "debugmodle"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("debugmodel"));
+}
+
+TEST_F(ConfigCommand, TrainHelpNamesTheKeysOfASection) {
+  const auto outcome = run_titan({"train", "--help", "training"}, folder_);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("--training.steps"), Not(HasSubstr("--optimizer.lr"))));
+  EXPECT_EQ(run_titan({"train", "--help", "trainin"}, folder_).exit_code, 2);
+}
+
 TEST_F(ConfigCommand, ShowGivesOriginsAndReadsBack) {
   const auto shown = titan({"show", configs_ + "llama3/debug_model.toml", "--training.steps", "5"});
   EXPECT_EQ(shown.exit_code, 0);

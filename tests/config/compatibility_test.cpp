@@ -99,6 +99,10 @@ TEST(Help, SectionsAndKeysAreExplained) {
               AllOf(HasSubstr("--training.steps (int, default 10000)"),
                     HasSubstr("--training.dataloader.num_workers"), Not(HasSubstr("--optimizer"))));
   EXPECT_THAT(help(""), HasSubstr("--npu.memory_fraction"));
+  const std::vector<std::string> words = {"a.toml", "--help", "lr_scheduler"};
+  EXPECT_THAT(train_help(words),
+              AllOf(HasSubstr("usage: titan train"), HasSubstr("--lr_scheduler.decay_type"),
+                    Not(HasSubstr("--optimizer.lr"))));
   EXPECT_THAT(explain("checkpoint.enable", nullptr), HasSubstr("--checkpoint.no-enable"));
   EXPECT_THAT(explain("--training.global-batch-size", nullptr), HasSubstr("or -1"));
   EXPECT_THAT(explain("training.seed", nullptr), HasSubstr("means debug.seed"));

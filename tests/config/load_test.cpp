@@ -36,6 +36,21 @@ TEST_F(Load, WithoutAFileTheDefaultsHold) {
   EXPECT_THAT(loaded.warnings, IsEmpty());
 }
 
+TEST_F(Load, ProcessRanksComeFromTheEnvironmentUnlessGiven) {
+  setenv("WORLD_SIZE", "4", 1);
+  setenv("RANK", "2", 1);
+  const auto loaded = load_toml("[comm]\nrank = 1\n");
+  setenv("WORLD_SIZE", "four", 1);
+  const std::string refused = refusal({});
+  unsetenv("WORLD_SIZE");
+  unsetenv("RANK");
+  EXPECT_EQ(loaded.config.comm.world_size, 4);
+  EXPECT_EQ(loaded.config.comm.rank, 1);
+  EXPECT_EQ(loaded.origin("comm.world_size"), "environment (WORLD_SIZE)");
+  EXPECT_THAT(loaded.not_built, Contains(HasSubstr("comm.world_size = 4")));
+  EXPECT_THAT(refused, AllOf(HasSubstr("environment (WORLD_SIZE)"), HasSubstr("got \"four\"")));
+}
+
 TEST_F(Load, EveryTypeOfValueIsRead) {
   const auto loaded = load_toml(R"(
 [model]
