@@ -51,11 +51,18 @@ class Loader::Impl {
     for (size_t i = 0; i < workers; ++i) extractors_.emplace_back(dataset_.options.text_key);
     make_streams();
     count_skipped();
-    if (options_.reader == 0 && !tokenizer_.bos_id() && !tokenizer_.eos_id()) {
-      log::warning("the tokenizer has neither BOS nor EOS: documents are joined without a mark between them");
-    }
+    if (options_.reader == 0) warn_of_missing_marks();
   }
   ~Impl() { stop(); }
+
+  void warn_of_missing_marks() const {
+    const bool bos = tokenizer_.bos_id().has_value(), eos = tokenizer_.eos_id().has_value();
+    if (!bos && !eos) {
+      log::warning("the tokenizer has neither BOS nor EOS: documents are joined without a mark between them");
+    } else if (!bos || !eos) {
+      log::warning("the tokenizer has no {}: documents are separated by {} alone", bos ? "EOS" : "BOS", bos ? "BOS" : "EOS");
+    }
+  }
 
   std::optional<SampleBatch> next() {
     if (error_) std::rethrow_exception(error_);

@@ -43,9 +43,9 @@ void PackedStream::tokenize(TextExtractor& extractor, const FoundRecord& found, 
   const auto& file = corpus_.files()[static_cast<size_t>(found.start.file)];
   const auto text = extractor.text(found.record(), file.name, count ? report : nullptr);
   if (!text) return;
-  if (const auto bos = tokenizer_.bos_id()) buffer_.push_back(*bos);
+  for (const int32_t id : tokenizer_.document_prefix()) buffer_.push_back(id);
   tokenizer_.encode(*text, buffer_);
-  if (const auto eos = tokenizer_.eos_id()) buffer_.push_back(*eos);
+  for (const int32_t id : tokenizer_.document_suffix()) buffer_.push_back(id);
   if (report) {
     ++report->documents;
     report->text_bytes += static_cast<int64_t>(text->size());
