@@ -23,11 +23,6 @@ std::string nearest_multiples(int64_t value, int64_t factor) {
 }
 
 ModelArgs find_flavor(const config::Model& model) {
-  if (model.args.hf_config) {
-    ModelArgs args = read_hf_config(*model.args.hf_config);
-    args.flavor = "of " + *model.args.hf_config;
-    return args;
-  }
   std::vector<std::string> names;
   for (const auto& family : families()) {
     names.emplace_back(family.name);
