@@ -125,7 +125,7 @@ def compare(name, what, inputs, got, wanted):
         sys.exit(f"parity: {name}: {len(got)} {what} instead of {len(wanted)}")
     different = [i for i, (a, b) in enumerate(zip(got, wanted)) if a != b]
     for i in different[:4]:
-        print(f"  {name}, {what} of {inputs[i]!r}:\n    titan     {got[i]!r}\n    reference {wanted[i]!r}")
+        print(f"  {name}, {what} of {inputs[i]!r:.300}:\n    titan     {got[i]!r:.300}\n    reference {wanted[i]!r:.300}")
     return len(different)
 
 

@@ -14,6 +14,19 @@ namespace {
 constexpr char32_t kLastCode = 0x10FFFF;
 
 // The set of a property that only PCRE2 knows (a script), in the Unicode version of the PCRE2 that is linked.
+std::optional<CodeSet> set_by_pcre2(const std::string& name);
+
+// A script without its extensions, which newer PCRE2 (10.40) adds unless told not to. Han is completed to Unicode 16.
+std::optional<CodeSet> script_set(const std::string& name) {
+  auto set = set_by_pcre2("sc:" + name);
+  if (!set) set = set_by_pcre2(name);
+  if (set && (name == "Han" || name == "Hani")) {
+    set->add(0x31350, 0x323AF);
+    set->add(0x2EBF0, 0x2EE5D);
+  }
+  return set;
+}
+
 std::optional<CodeSet> set_by_pcre2(const std::string& name) {
   const std::string pattern = "\\p{" + name + "}+";
   int error = 0;
@@ -281,7 +294,7 @@ class Rewriter {
       if (name.rfind(prefix, 0) == 0) name.erase(0, std::string_view(prefix).size());
     }
     auto set = property_set(name);
-    if (!set) set = set_by_pcre2(name);
+    if (!set) set = script_set(name);
     if (!set) fail(fmt::format("the property {} is not known", name));
     return negated ? set->complement() : *set;
   }
