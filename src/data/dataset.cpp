@@ -242,6 +242,8 @@ const Named& named(const DatasetRequest& request) {
 }
 
 std::string path_of(const DatasetRequest& request, const Named& row) {
+  // A copy of allenai/c4 holds several configs; the registry's names mean `en`.
+  if (row.split && fs::is_directory(fs::path(request.path) / "en")) return fs::path(request.path) / "en";
   if (!request.path.empty()) return request.path;
   if (row.local_path && fs::exists(row.local_path)) return row.local_path;
   if (row.local_path) {

@@ -100,7 +100,9 @@ TEST(Dataset, NamesThatSpeakOfSplitsChooseTheFiles) {
   // The name in the registry says the split, whichever section it stands in.
   auto c4 = local(path, Split::kTrain);
   c4.name = "c4_validation";
-  EXPECT_THAT(names(find_dataset(c4)), ElementsAre("en/c4-validation.00000-of-00001.json"));
+  folder.write("realnewslike/c4-validation.00000-of-00001.json", "{\"text\": \"x\"}\n");
+  EXPECT_THAT(names(find_dataset(c4)), ElementsAre("c4-validation.00000-of-00001.json"));
+  EXPECT_EQ(find_dataset(c4).files[0].path, folder / "en/c4-validation.00000-of-00001.json");
 }
 
 TEST(Dataset, SaveToDiskFoldersFollowTheirIndex) {

@@ -9,7 +9,6 @@
 namespace titan::data {
 namespace {
 
-constexpr size_t kPadding = 64;               // bytes after a block that may be read
 constexpr size_t kLongestRecord = 1ull << 30;  // beyond it the file is not what its name says
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF";
 
@@ -134,12 +133,11 @@ std::string LineSource::content(int64_t offset, size_t size) {
   }
   tail_offset_ = -1;
   size_t have = data.size();
-  data.resize(size + kPadding);
+  data.resize(size);
   if (have < size) {
     have += bytes_->read(offset + static_cast<int64_t>(have), {data.data() + have, size - have});
   }
   data.resize(have);
-  data.append(kPadding, '\0');
   return data;
 }
 
@@ -166,14 +164,14 @@ void LineSource::refuse_long_record(int64_t line) const {
 
 Block LineSource::read_whole_file() {
   auto data = std::make_shared<std::string>(content(0, block_bytes_));
-  for (size_t size = block_bytes_; data->size() - kPadding == size; size *= 2) {
+  for (size_t size = block_bytes_; data->size() == size; size *= 2) {
     if (size >= kLongestRecord) refuse_long_record(1);
     std::string more = content(static_cast<int64_t>(size), size);
     data->resize(size);
     *data += more;
   }
   Block block;
-  std::string_view text(data->data(), data->size() - kPadding);
+  std::string_view text(*data);
   check_start(text);
   if (text.empty() && bytes_->damage().empty()) {
     block.notes.push_back(empty_file_note());
@@ -204,7 +202,7 @@ Block LineSource::read(const Place& place) {
   const auto state = file_.format == Format::kJsonLines ? RecordState::kJson : RecordState::kText;
   for (size_t size = block_bytes_;; size *= 2) {
     auto data = std::make_shared<std::string>(content(place.position, size));
-    const std::string_view bytes(data->data(), data->size() - kPadding);
+    const std::string_view bytes(*data);
     const bool ends = bytes.size() < size;
     const bool damaged = ends && !bytes_->damage().empty();
     if (place.position == 0) check_start(bytes);

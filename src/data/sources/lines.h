@@ -14,7 +14,7 @@ class LineSource : public Source {
   Block read(const Place& place) override;
 
  private:
-  // Bytes [offset, offset + size) of the content, fewer at its end, with 64 zero bytes after them.
+  // Bytes [offset, offset + size) of the content, fewer at its end.
   std::string content(int64_t offset, size_t size);
   Block read_whole_file();
   void check_start(std::string_view begin) const;

@@ -67,7 +67,6 @@ struct Block {
   std::shared_ptr<const void> storage;
   int64_t bytes = 0;        // memory it holds, for the cache
   std::optional<Place> next;  // nullopt: the file ends here
-  // At least 64 readable bytes follow each JSON record's bytes.
 };
 
 class Source {
