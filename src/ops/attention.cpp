@@ -37,6 +37,11 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::o
   const int64_t times = q.size(1) / k.size(1);
   const bool causal = !mask && q.size(2) > 1;
   return kept_call([&] {
+    if (times > 1 && q.size(2) == 1) {
+      // One token sees the same keys from every head of a group: as queries of one head they read them once.
+      const Tensor grouped = q.reshape({q.size(0), k.size(1), times, q.size(3)});
+      return at::scaled_dot_product_attention(grouped, k, v, mask, 0.0, false).reshape(q.sizes());
+    }
     if (q.is_cpu()) {
       return at::scaled_dot_product_attention(q, repeat_kv_heads(k, times), repeat_kv_heads(v, times), mask, 0.0, causal);
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/cpu_kernels.h"
+#include "ops/matmul.h"
 
 namespace titan::ops {
 namespace {
@@ -58,20 +59,20 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     for (int64_t begin = 0; begin < tokens; begin += chunk) {
       const int64_t count = std::min(chunk, tokens - begin);
       const Tensor part = h.narrow(0, begin, count);
-      Tensor logits = at::mm(part, weight.t()).to(wide);
+      Tensor logits = matrix_product(part, weight.t()).to(wide);
       total.add_(chunk_loss(logits, labels.narrow(0, begin, count).contiguous(), scale, with_grad));
       if (!with_grad) continue;
       const Tensor gradient = logits.to(dtype);
       Tensor dh_part = dh.narrow(0, begin, count);
-      at::mm_out(dh_part, gradient, weight);
+      dh_part.copy_(matrix_product(gradient, weight));
       // Sums over chunks stay in float32 whatever the dtype of the matmul.
       if (!dw.defined()) {
-        dw = at::mm(gradient.t(), part);
+        dw = matrix_product(gradient.t(), part);
         if (count < tokens) dw = dw.to(wide);
       } else if (dtype == wide) {
         dw.addmm_(gradient.t(), part);
       } else {
-        dw.add_(at::mm(gradient.t(), part));
+        dw.add_(matrix_product(gradient.t(), part));
       }
     }
     if (with_grad) ctx->save_for_backward({dh, dw.to(dtype)});

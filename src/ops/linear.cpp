@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/matmul.h"
+
 namespace titan::ops {
 namespace {
 
@@ -14,7 +16,7 @@ struct Linear : torch::autograd::Function<Linear> {
     ctx->save_for_backward({x, w});
     auto shape = x.sizes().vec();
     shape.back() = w.size(0);
-    return output_for_replay(replay, shape, x, [&] { return at::mm(x.flatten(0, -2), w.t()).view(shape); });
+    return output_for_replay(replay, shape, x, [&] { return matrix_product(x.flatten(0, -2), w.t()).view(shape); });
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -23,8 +25,8 @@ struct Linear : torch::autograd::Function<Linear> {
     const Tensor& w = saved[1];
     const Tensor dy = grads[0].flatten(0, -2);
     Tensor dx, dw;
-    if (ctx->needs_input_grad(0)) dx = at::mm(dy, w).view(x.sizes());
-    if (ctx->needs_input_grad(1)) dw = at::mm(dy.t(), x.flatten(0, -2));
+    if (ctx->needs_input_grad(0)) dx = matrix_product(dy, w).view(x.sizes());
+    if (ctx->needs_input_grad(1)) dw = matrix_product(dy.t(), x.flatten(0, -2));
     return {dx, dw, Tensor()};
   }
 };
