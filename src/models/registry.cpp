@@ -64,15 +64,9 @@ void apply_overrides(const config::ModelArgsOverrides& o, ModelArgs& args) {
   set(args.tied, o.tied);
 }
 
-// Llama 2 and 3 are one architecture: only the choice between Llama and Qwen has to agree with model.name.
-ModelArgs from_hf_config(const config::Model& model) {
-  const std::string& path = *model.args.hf_config;
+// The file says the family too: model.name and model.flavor are without effect then.
+ModelArgs from_hf_config(const std::string& path) {
   ModelArgs args = read_hf_config(path);
-  if ((model.name == "qwen3") != (args.family == "qwen3")) {
-    throw Error("[model] {} describes a {} model, model.name is {} — set model.name = \"{}\"", path, args.family, model.name,
-                args.family);
-  }
-  args.family = model.name;
   args.flavor = "of " + path;
   return args;
 }
@@ -112,7 +106,7 @@ std::vector<std::string> problems(const ModelArgs& a) {
 }
 
 ModelArgs resolve(const config::Model& model, int64_t seq_len) {
-  ModelArgs args = model.args.hf_config ? from_hf_config(model) : find_flavor(model);
+  ModelArgs args = model.args.hf_config ? from_hf_config(*model.args.hf_config) : find_flavor(model);
   apply_overrides(model.args, args);
   args.max_seq_len = seq_len;
   const auto found = problems(args);
