@@ -34,7 +34,8 @@ bool is_bookkeeping(std::string_view name) {
       "set_",       "slice",          "split",     "squeeze",    "t",           "to",
       "transpose",  "unbind",         "unflatten", "unsqueeze",  "view",        "view_as",
       "zero_",      "zeros",          "zeros_like", "_local_scalar_dense", "_reshape_alias",
-      "_to_copy",   "_unsafe_view",   "_version",  "detach_",    "view_as_real", "view_as_complex"};
+      "_to_copy",   "_unsafe_view",   "_version",  "detach_",    "view_as_real", "view_as_complex",
+      "resolve_conj", "promote_types"};
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
@@ -165,9 +166,9 @@ Outcome run_op(const Run& op, const std::vector<Tensor>& inputs, c10::ScalarType
   std::vector<Tensor> leaves;
   for (const auto& input : inputs) leaves.push_back(input.to(dtype).detach().clone().requires_grad_(true));
   const Tensor result = op(leaves);
+  between();
   const Tensor source = seed_of.defined() ? seed_of : result.detach();
   const Tensor seed = result.dim() == 0 ? at::ones_like(result) : source.cos().to(result.scalar_type());
-  between();
   result.backward(seed);
   Outcome outcome{.result = result.detach(), .gradients = {}};
   for (const auto& leaf : leaves) outcome.gradients.push_back(leaf.grad());
