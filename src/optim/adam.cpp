@@ -55,16 +55,22 @@ void Adam::step(const Inputs& in) {
     divisor.reset();
   }
   at::_foreach_add_(steps_, 1);
-  // The kernels of accelerators read the learning rate as float32.
-  const Tensor lr = in.lr.is_cpu() ? in.lr : in.lr.to(at::kFloat);
-  const auto update = [&](auto&& fused) {
-    fused(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, lr, beta1_, beta2_, weight_decay_, eps_,
-          /*amsgrad=*/false, /*maximize=*/false, divisor, found_inf);
+  const auto fused = [&](const auto& lr) {
+    const auto update = [&](auto&& kernel) {
+      kernel(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, lr, beta1_, beta2_, weight_decay_, eps_,
+             /*amsgrad=*/false, /*maximize=*/false, divisor, found_inf);
+    };
+    if (decoupled_) {
+      update([](auto&&... a) { at::_fused_adamw_(a...); });
+    } else {
+      update([](auto&&... a) { at::_fused_adam_(a...); });
+    }
   };
-  if (decoupled_) {
-    update([](auto&&... a) { at::_fused_adamw_(a...); });
+  if (in.lr.scalar_type() == at::kDouble && !in.lr.is_cpu()) {
+    // The kernels of accelerators read a learning rate on the device as float32. float64 is for checks: it may wait here.
+    fused(in.lr.item<double>());
   } else {
-    update([](auto&&... a) { at::_fused_adam_(a...); });
+    fused(in.lr);
   }
   if (found_inf) at::_foreach_sub_(steps_, std::vector<Tensor>(steps_.size(), *found_inf));
 }
