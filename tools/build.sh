@@ -15,7 +15,12 @@ if ! cmake --preset release >build/configure.log 2>&1; then
 fi
 targets=()
 [ $# = 0 ] || targets=(--target "$@")
-# Progress a reader can follow in a log: a line in ten on a terminal's behalf is not worth hiding errors for.
-cmake --build build -j "$jobs" ${targets[@]+"${targets[@]}"} | awk '
-  /^\[[0-9]+\/[0-9]+\]/ { split(substr($1, 2), n, /[\/\]]/); if (n[1] == n[2] || n[1] % 10 == 0) { print "   " $0; fflush() } next }
-  { print; fflush() }'
+# One line in ten is progress enough in a log; everything else the build says is shown. (awk would hold lines back.)
+cmake --build build -j "$jobs" ${targets[@]+"${targets[@]}"} | while IFS= read -r line; do
+  if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+    done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+    if ((done % 10 == 0 || done == all)); then printf '   %s\n' "$line"; fi
+  else
+    printf '%s\n' "$line"
+  fi
+done
