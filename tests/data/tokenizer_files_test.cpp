@@ -90,6 +90,13 @@ TEST_F(TokenizerFiles, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_THAT(error_of(regex), HasSubstr("the regex [a-"));
 }
 
+TEST_F(TokenizerFiles, ASuffixIsSeenAlsoBehindByteLevel) {
+  const std::string vocab = R"({"a": 0, "a</w>": 1, "Ġ": 2})";
+  const auto file = write("s.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "model": {
+      "type": "BPE", "end_of_word_suffix": "</w>", "merges": [], "vocab": )" + vocab + "}}");
+  EXPECT_THAT(ids(*load_tokenizer(file), "aa a"), ElementsAre(0, 1, 2, 1));
+}
+
 TEST_F(TokenizerFiles, ADamagedRankFileIsNamedWithItsLine) {
   EXPECT_THAT(error_of(write("a.model", "IQ== 0\nI? 1\n")), AllOf(HasSubstr("a.model, line 2"), HasSubstr("no base64")));
   EXPECT_THAT(error_of(write("b.model", "IQ== 0\nIg== x\n")), AllOf(HasSubstr("line 2"), HasSubstr("\"x\" is no rank")));

@@ -13,7 +13,7 @@ KIMI = (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 THOUSANDS = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))|[^\p{N}]+"
-DEEPSEEK2 = [r"[\r\n]", r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼ]+",
+DEEPSEEK2 = [r"[\r\n]", r"\s?\p{L}+",
              r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", r"[一-龥ࠀ-一가-퟿]+"]
 
 
@@ -130,8 +130,10 @@ def show_all(**parts):
     if parts.pop("ends", False):
         model["end_of_word_suffix"] = "</w>"
     model.update(parts.pop("model", {}))
-    for number, token in enumerate(parts.get("added_tokens", [])):  # ids go on behind the vocabulary
-        token["id"] = vocab.get(token["content"], len(vocab) + number)
+    free = len(vocab)
+    for token in parts.get("added_tokens", []):  # ids go on behind the vocabulary, as the package numbers them
+        token["id"] = vocab.get(token["content"], free)
+        free += token["content"] not in vocab
     return tokenizer_json(vocab, [list(m) for m in merges], model=model, **parts)
 
 

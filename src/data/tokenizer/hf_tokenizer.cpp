@@ -33,6 +33,7 @@ class HfTokenizer : public Tokenizer {
   HfTokenizer(const JsonFile& file, const fs::path& folder) : file_(file.name()) {
     const Json root = file.root();
     if (const auto pre = root.find("pre_tokenizer")) pre_ = read_pre_tokenizer(*pre);
+    if (works_on_characters(root.at("model"))) spell_bytes(pre_);
     model_ = read_hf_model(root.at("model"), pre_.to_bytes ? Bpe::Alphabet::kBytes : Bpe::Alphabet::kCharacters);
     if (const auto normalizer = root.find("normalizer")) normalizer_ = read_normalizer(*normalizer);
     if (const auto decoder = root.find("decoder")) decoder_ = read_decoder(*decoder);
@@ -152,6 +153,11 @@ class HfTokenizer : public Tokenizer {
       begin = mark;
     }
     model_->bpe->encode(piece.substr(begin), out, cache);
+  }
+
+  static bool works_on_characters(const Json& model) {
+    return model.boolean_or("byte_fallback", false) || !model.string_or("continuing_subword_prefix", "").empty() ||
+           !model.string_or("end_of_word_suffix", "").empty();
   }
 
   bool can_cut_at_marks(const Json& model) const {

@@ -225,6 +225,13 @@ class StageReader {
 
 }  // namespace
 
+void spell_bytes(PreTokenization& pre) {
+  if (!pre.to_bytes) return;
+  if (pre.scanner) pre.stages.push_back(std::make_unique<ScannerStage>(std::move(pre.scanner)));
+  pre.stages.push_back(std::make_unique<SpellBytes>());
+  pre.to_bytes = false;
+}
+
 PreTokenization read_pre_tokenizer(const Json& json) {
   PreTokenization result;
   StageReader reader(result);

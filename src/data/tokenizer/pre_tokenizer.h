@@ -41,4 +41,8 @@ struct PreTokenization {
 // Throws Error for a type that is not built here, by name.
 PreTokenization read_pre_tokenizer(const Json& json);
 
+// Lets the pieces be spelled in the byte alphabet instead of handed over as raw bytes: for the rare model whose options
+// (byte_fallback, prefix, suffix) work on characters although the pre-tokeniser ends with ByteLevel.
+void spell_bytes(PreTokenization& pre);
+
 }  // namespace titan::data
