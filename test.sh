@@ -13,7 +13,8 @@ build_begin=$SECONDS
 tools/build.sh
 printf '   built in %d s\n== tests\n' $((SECONDS - build_begin))
 mkdir -p build/Testing
-[ $# -gt 0 ] || set -- -LE torch  # tests that need the whole PyTorch package run by command only: ./test.sh -L torch
+# By command only: tests that need the whole PyTorch package (./test.sh -L torch) and hour-long ones (./test.sh -L full).
+[ $# -gt 0 ] || set -- -LE 'torch|full'
 ctest --test-dir build --output-on-failure "$@" 2>&1 | tee build/Testing/last_run.log
 printf 'test.sh: OK in %d s\n' $((SECONDS - begin))
 # The last line is the test runner's own.
