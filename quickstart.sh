@@ -68,7 +68,7 @@ finished
 
 step "text from the model: titan generate"
 $titan generate --checkpoint "$run" --tokenizer "$output/tokenizer" --prompt_file configs/quickstart_prompts.txt \
-  --max_new_tokens 100 --temperature 0.7 --top_k 40 --seed 1 --output "$run/generated.txt"
+  --max_new_tokens 150 --temperature 0.5 --top_k 40 --seed 1 --output "$run/generated.txt"
 if [ ${#texts[@]} = 0 ] && [ "$steps" -ge 2400 ]; then
   python3 tools/quickstart_check.py "$run" "$output/text/train.txt"
 fi
