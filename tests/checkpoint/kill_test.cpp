@@ -62,8 +62,12 @@ TEST(Kill, AtAnyMomentLeavesOnlyCompleteSteps) {
   for (int64_t step = 0; step < 3; ++step)
     save(folder.path(), step, snapshot_at(step), {.max_file_bytes = 40000});
   const double save_s = stopwatch.seconds() / 3;
-  std::uniform_real_distribution<double> moment_s(0, 4 * save_s);
-  for (int round = 0; round < 60; ++round) {
+  // Until kills have hit enough saves and saves have got through; the waits grow, so a busy machine only takes longer.
+  double longest_wait_s = 4 * save_s;
+  for (int round = 0; round < 60 || kills_inside_a_save <= 20 || newest <= 3; ++round) {
+    ASSERT_LT(round, 600) << kills_inside_a_save << " kills inside a save, newest step " << newest;
+    if (round >= 60) longest_wait_s *= 1.02;
+    std::uniform_real_distribution<double> moment_s(0, longest_wait_s);
     const pid_t writer = ::fork();
     ASSERT_GE(writer, 0);
     if (writer == 0) write_until_killed(folder.path());
@@ -84,8 +88,6 @@ TEST(Kill, AtAnyMomentLeavesOnlyCompleteSteps) {
     }
     if (HasFailure()) FAIL() << "round " << round;
   }
-  EXPECT_GT(newest, 3);
-  EXPECT_GT(kills_inside_a_save, 20);  // the test has to hit what it is about
 }
 
 }  // namespace
