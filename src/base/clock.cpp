@@ -9,7 +9,8 @@
 namespace titan {
 
 double seconds_since_process_start() {
-  // Field 22 of /proc/self/stat: start time in clock ticks since boot; fields are counted after the ")" of the name.
+  // Field 22 of /proc/self/stat: start time in clock ticks since boot; fields are counted after the
+  // ")" of the name.
   std::ifstream file("/proc/self/stat");
   std::stringstream content;
   content << file.rdbuf();

@@ -18,7 +18,8 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// Seconds since this process was started by the kernel (exec), so that loading libtorch is counted too.
+// Seconds since this process was started by the kernel (exec), so that loading libtorch is counted
+// too.
 double seconds_since_process_start();
 
 // Local time as "20261130-2015", the form of TensorBoard run folders.

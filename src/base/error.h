@@ -1,6 +1,7 @@
-// Errors of titan. A user or environment error is thrown as titan::Error with one sentence that says the area, what is
-// wrong, the value, and what to do; cli/main.cpp alone prints it and picks the exit code. A broken invariant of our own
-// is TITAN_CHECK. Expected absence is std::optional, never an exception.
+// Errors of titan. A user or environment error is thrown as titan::Error with one sentence that
+// says the area, what is wrong, the value, and what to do; cli/main.cpp alone prints it and picks
+// the exit code. A broken invariant of our own is TITAN_CHECK. Expected absence is std::optional,
+// never an exception.
 #pragma once
 
 #include <fmt/format.h>
@@ -50,11 +51,13 @@ class InternalError : public Error {
   explicit InternalError(const std::string& message) : Error(ExitCode::kInternal, message) {}
 };
 
-[[noreturn]] void fail_check(const char* file, int line, const char* condition, const std::string& what);
+[[noreturn]] void fail_check(const char* file, int line, const char* condition,
+                             const std::string& what);
 
 }  // namespace titan
 
-#define TITAN_CHECK(condition, ...)                                                          \
-  do {                                                                                       \
-    if (!(condition)) ::titan::fail_check(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
+#define TITAN_CHECK(condition, ...)                                                  \
+  do {                                                                               \
+    if (!(condition))                                                                \
+      ::titan::fail_check(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)

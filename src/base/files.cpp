@@ -18,7 +18,8 @@ namespace {
 // An open file descriptor that closes itself.
 class Descriptor {
  public:
-  Descriptor(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  Descriptor(const fs::path& path, int flags)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -31,12 +32,14 @@ class Descriptor {
 };
 
 Descriptor open_for_reading(const fs::path& path) {
-  if (fs::is_directory(path)) throw Error("[files] {} is a folder, a file is needed", path.string());
+  if (fs::is_directory(path))
+    throw Error("[files] {} is a folder, a file is needed", path.string());
   return Descriptor(path, O_RDONLY);
 }
 
 void check_open(const Descriptor& file, const fs::path& path, const char* doing) {
-  if (file.get() < 0) throw Error("[files] cannot {} {}: {}", doing, path.string(), std::strerror(errno));
+  if (file.get() < 0)
+    throw Error("[files] cannot {} {}: {}", doing, path.string(), std::strerror(errno));
 }
 
 }  // namespace
@@ -91,7 +94,8 @@ void sync_to_disk(const fs::path& path) {
 
 int64_t free_space(const fs::path& path) {
   fs::path existing = fs::absolute(path);
-  while (!fs::exists(existing) && existing.has_parent_path() && existing != existing.parent_path()) {
+  while (!fs::exists(existing) && existing.has_parent_path() &&
+         existing != existing.parent_path()) {
     existing = existing.parent_path();
   }
   return static_cast<int64_t>(fs::space(existing).available);
@@ -99,7 +103,8 @@ int64_t free_space(const fs::path& path) {
 
 Writer::Writer(const fs::path& path)
     : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (fd_ < 0) throw EnvironmentError("[files] cannot write {}: {}", path.string(), std::strerror(errno));
+  if (fd_ < 0)
+    throw EnvironmentError("[files] cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
 Writer::~Writer() {
@@ -110,7 +115,8 @@ void Writer::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) throw EnvironmentError("[files] cannot write {}: {}", path_.string(), std::strerror(errno));
+    if (put < 0)
+      throw EnvironmentError("[files] cannot write {}: {}", path_.string(), std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(put));
   }
 }
@@ -120,7 +126,8 @@ void Writer::finish() {
   const int reason = errno;
   const bool closed = ::close(std::exchange(fd_, -1)) == 0;
   if (!flushed || !closed) {
-    throw EnvironmentError("[files] cannot flush {}: {}", path_.string(), std::strerror(flushed ? errno : reason));
+    throw EnvironmentError("[files] cannot flush {}: {}", path_.string(),
+                           std::strerror(flushed ? errno : reason));
   }
 }
 

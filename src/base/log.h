@@ -1,5 +1,6 @@
-// The log: one line per event on standard output, "[titan] 2026-01-31 12:00:00,123 - root - INFO - message". Headers of
-// this area stay free of spdlog, whose fmt clashes with the copy inside libtorch's include folder.
+// The log: one line per event on standard output, "[titan] 2026-01-31 12:00:00,123 - root - INFO -
+// message". Headers of this area stay free of spdlog, whose fmt clashes with the copy inside
+// libtorch's include folder.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,9 +14,10 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 
 struct Options {
   Level level = Level::kInfo;
-  bool color = false;     // see wants_color()
-  std::string prefix;     // "[rank3]:" before each line of a launched rank; empty otherwise
-  bool to_stderr = false; // commands whose standard output is data (tokenizer encode, generate) log to stderr
+  bool color = false;  // see wants_color()
+  std::string prefix;  // "[rank3]:" before each line of a launched rank; empty otherwise
+  bool to_stderr =
+      false;  // commands whose standard output is data (tokenizer encode, generate) log to stderr
 };
 
 // Not thread-safe against write(); call once at start. Without it lines go to stdout at level info.

@@ -1,10 +1,10 @@
 // What depends on compiler and processor, in one place.
 #pragma once
 
-// Compiles a function once per vector width and picks at load time, so that one binary is fast on every x86-64. Other
-// processors' baselines already have their vectors (aarch64: NEON).
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+// Compiles a function once per vector width and picks at load time, so that one binary is fast on
+// every x86-64. Other processors' baselines already have their vectors (aarch64: NEON).
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TITAN_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2,fma", "default")))
 #else
 #define TITAN_VECTOR_CLONES
@@ -12,7 +12,8 @@
 
 namespace titan {
 
-// True when this processor multiplies bfloat16 in hardware; elsewhere float32 is faster and exacter.
+// True when this processor multiplies bfloat16 in hardware; elsewhere float32 is faster and
+// exacter.
 inline bool cpu_multiplies_bfloat16() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bf16") != 0;

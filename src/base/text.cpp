@@ -45,7 +45,8 @@ std::string lower_ascii(std::string_view text) {
 }
 
 bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes) {
-  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return text.starts_with(prefix); });
+  return std::ranges::any_of(prefixes,
+                             [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
 std::string with_commas(int64_t value) {
@@ -107,7 +108,8 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 
 namespace {
 
-// Length of the well-formed sequence at `at`, or 0; `bad` receives the length of the maximal ill-formed part.
+// Length of the well-formed sequence at `at`, or 0; `bad` receives the length of the maximal
+// ill-formed part.
 size_t utf8_sequence(std::string_view s, size_t at, size_t* bad) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned char lead = byte(at);

@@ -1,4 +1,5 @@
-// Text helpers without dependencies: splitting, joining, human-readable numbers, the nearest known word for hints.
+// Text helpers without dependencies: splitting, joining, human-readable numbers, the nearest known
+// word for hints.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +28,17 @@ std::string duration(double seconds);
 
 // Levenshtein distance in bytes.
 int64_t edit_distance(std::string_view a, std::string_view b);
-// The closest candidate if it is near enough to be a likely slip (distance at most a third of the word's length, at
-// least 2), for "did you mean" hints.
+// The closest candidate if it is near enough to be a likely slip (distance at most a third of the
+// word's length, at least 2), for "did you mean" hints.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 // True when `bytes` is well-formed UTF-8 (Unicode 15, table 3-7: no surrogates, no overlong forms).
 bool is_valid_utf8(std::string_view bytes);
-// Replaces each maximal ill-formed part by U+FFFD (Unicode 15, section 3.9); `replaced` counts them when given.
+// Replaces each maximal ill-formed part by U+FFFD (Unicode 15, section 3.9); `replaced` counts them
+// when given.
 std::string to_valid_utf8(std::string_view bytes, int64_t* replaced = nullptr);
-// Length of the longest prefix of `bytes` that does not end inside a UTF-8 sequence (for streaming output).
+// Length of the longest prefix of `bytes` that does not end inside a UTF-8 sequence (for streaming
+// output).
 size_t complete_utf8_prefix(std::string_view bytes);
 
 }  // namespace titan::text

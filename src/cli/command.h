@@ -10,7 +10,7 @@ using Arguments = std::span<const std::string>;  // the words after the sub-comm
 
 struct Command {
   const char* name;
-  const char* summary;            // one line for `titan --help`
+  const char* summary;              // one line for `titan --help`
   int (*run)(Arguments arguments);  // returns the exit code; throws titan::Error for bad input
 };
 

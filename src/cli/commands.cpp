@@ -12,7 +12,8 @@ constexpr Command kCommands[] = {
     {"data", "look into training data, print its documents, measure the reading", run_data},
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},
-    {"version", "print the versions of titan, libtorch and the compiler, and the devices built in", run_version},
+    {"version", "print the versions of titan, libtorch and the compiler, and the devices built in",
+     run_version},
 };
 
 }  // namespace

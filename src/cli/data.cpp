@@ -35,11 +35,16 @@ data::DatasetRequest request_of(const DataCommand& command) {
 
 const char* format_name(const data::DataFile& file) {
   switch (file.format) {
-    case data::Format::kText: return "text";
-    case data::Format::kJsonLines: return "JSON lines";
-    case data::Format::kParquet: return "Parquet";
-    case data::Format::kArrowFile: return "Arrow file";
-    case data::Format::kArrowStream: return "Arrow stream";
+    case data::Format::kText:
+      return "text";
+    case data::Format::kJsonLines:
+      return "JSON lines";
+    case data::Format::kParquet:
+      return "Parquet";
+    case data::Format::kArrowFile:
+      return "Arrow file";
+    case data::Format::kArrowStream:
+      return "Arrow stream";
   }
   return "";
 }
@@ -47,7 +52,9 @@ const char* format_name(const data::DataFile& file) {
 std::string shortened(std::string_view text) {
   constexpr size_t kShown = 300;
   if (text.size() <= kShown) return std::string(text);
-  return fmt::format("{}… ({} bytes)", text.substr(0, text::complete_utf8_prefix(text.substr(0, kShown))), text.size());
+  return fmt::format("{}… ({} bytes)",
+                     text.substr(0, text::complete_utf8_prefix(text.substr(0, kShown))),
+                     text.size());
 }
 
 void print_line(const std::string& line) { std::printf("%s\n", line.c_str()); }
@@ -63,34 +70,42 @@ void print_files(const data::Dataset& dataset) {
     const char* packed = file.compression == data::Compression::kGzip   ? ", gzip"
                          : file.compression == data::Compression::kZstd ? ", zstd"
                                                                         : "";
-    print_line(fmt::format("  {} ({}{}, {})", file.name, format_name(file), packed, text::bytes(file.bytes)));
+    print_line(fmt::format("  {} ({}{}, {})", file.name, format_name(file), packed,
+                           text::bytes(file.bytes)));
   }
-  if (dataset.files.size() > kShown) print_line(fmt::format("  … {} more", dataset.files.size() - kShown));
+  if (dataset.files.size() > kShown)
+    print_line(fmt::format("  … {} more", dataset.files.size() - kShown));
 }
 
 void data_info(const DataCommand& command) {
-  const auto tokenizer = command.tokenizer.empty() ? nullptr : data::load_tokenizer(command.tokenizer);
+  const auto tokenizer =
+      command.tokenizer.empty() ? nullptr : data::load_tokenizer(command.tokenizer);
   data::DocumentReader reader(data::find_dataset(request_of(command)));
   print_files(reader.dataset());
   std::string first;
   int64_t longest = 0, tokens = 0;
   std::vector<int32_t> ids;
   while (const auto document = reader.next()) {
-    if (first.empty()) first = fmt::format("{}:{}: {}", document->file, document->line, shortened(document->text));
+    if (first.empty())
+      first = fmt::format("{}:{}: {}", document->file, document->line, shortened(document->text));
     longest = std::max(longest, static_cast<int64_t>(document->text.size()));
     if (!tokenizer) continue;
     ids.clear();
     tokenizer->encode(document->text, ids);
-    tokens += static_cast<int64_t>(ids.size()) + tokenizer->bos_id().has_value() + tokenizer->eos_id().has_value();
+    tokens += static_cast<int64_t>(ids.size()) + tokenizer->bos_id().has_value() +
+              tokenizer->eos_id().has_value();
   }
   const auto& report = reader.report();
   print_line(fmt::format("records: {}", text::with_commas(reader.records())));
-  print_line(fmt::format("documents: {}, {} of text, mean {}, longest {}", text::with_commas(report.documents),
-                         text::bytes(report.text_bytes),
-                         text::bytes(report.text_bytes / std::max<int64_t>(1, report.documents)), text::bytes(longest)));
+  print_line(fmt::format("documents: {}, {} of text, mean {}, longest {}",
+                         text::with_commas(report.documents), text::bytes(report.text_bytes),
+                         text::bytes(report.text_bytes / std::max<int64_t>(1, report.documents)),
+                         text::bytes(longest)));
   if (tokenizer) {
-    print_line(fmt::format("tokens: {} with BOS and EOS, {:.2f} bytes per token", text::with_commas(tokens),
-                           static_cast<double>(report.text_bytes) / static_cast<double>(std::max<int64_t>(1, tokens))));
+    print_line(fmt::format("tokens: {} with BOS and EOS, {:.2f} bytes per token",
+                           text::with_commas(tokens),
+                           static_cast<double>(report.text_bytes) /
+                               static_cast<double>(std::max<int64_t>(1, tokens))));
   }
   bool any = false;
   for (int i = 0; i < data::kNumIrregularities; ++i) {
@@ -98,8 +113,9 @@ void data_info(const DataCommand& command) {
     if (report.count(what) == 0) continue;
     if (!any) print_line("irregularities:");
     any = true;
-    print_line(fmt::format("  {}: {} ({}), first at {}", data::name(what), text::with_commas(report.count(what)),
-                           data::rule(what), report.first[static_cast<size_t>(i)]));
+    print_line(fmt::format("  {}: {} ({}), first at {}", data::name(what),
+                           text::with_commas(report.count(what)), data::rule(what),
+                           report.first[static_cast<size_t>(i)]));
   }
   if (!any) print_line("irregularities: none");
   if (!first.empty()) print_line("first document: " + first);
@@ -110,7 +126,9 @@ void data_show(const DataCommand& command) {
   for (int64_t i = 0; command.limit < 0 || i < command.limit; ++i) {
     const auto document = reader.next();
     if (!document) return;
-    print_line(nlohmann::json({{"file", document->file}, {"line", document->line}, {"text", document->text}}).dump());
+    print_line(nlohmann::json(
+                   {{"file", document->file}, {"line", document->line}, {"text", document->text}})
+                   .dump());
   }
 }
 
@@ -156,23 +174,25 @@ void data_bench(const DataCommand& command) {
   const double seconds = watch.seconds();
   const double cpu_seconds = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
   const auto& report = loader.report();
-  const nlohmann::json result = {{"documents", report.documents},
-                                 {"text_bytes", report.text_bytes},
-                                 {"tokens", report.tokens},
-                                 {"samples", report.samples},
-                                 {"batches", batches},
-                                 {"seconds", seconds},
-                                 {"cpu_seconds", cpu_seconds},
-                                 {"threads", command.threads},
-                                 {"mb_per_s", static_cast<double>(report.text_bytes) / 1e6 / seconds},
-                                 {"tokens_per_s", static_cast<double>(report.tokens) / seconds}};
+  const nlohmann::json result = {
+      {"documents", report.documents},
+      {"text_bytes", report.text_bytes},
+      {"tokens", report.tokens},
+      {"samples", report.samples},
+      {"batches", batches},
+      {"seconds", seconds},
+      {"cpu_seconds", cpu_seconds},
+      {"threads", command.threads},
+      {"mb_per_s", static_cast<double>(report.text_bytes) / 1e6 / seconds},
+      {"tokens_per_s", static_cast<double>(report.tokens) / seconds}};
   print_line(result.dump());
 }
 
 CLI::App* add_data_command(CLI::App& app, const char* name, const char* help, DataCommand& command,
                            void (*run)(const DataCommand&)) {
   auto* sub = app.add_subcommand(name, help);
-  sub->add_option("PATH", command.paths, "files, folders, globs (text, JSON lines, Parquet, Arrow, save_to_disk)")
+  sub->add_option("PATH", command.paths,
+                  "files, folders, globs (text, JSON lines, Parquet, Arrow, save_to_disk)")
       ->required();
   sub->add_option("--text-key,--text_key", command.text_key, "field or column that holds the text")
       ->capture_default_str();
@@ -188,8 +208,10 @@ CLI::App* add_data_command(CLI::App& app, const char* name, const char* help, Da
 
 void add_loader_options(CLI::App& sub, DataCommand& command) {
   sub.add_option("--tokenizer", command.tokenizer, "tokenizer file or folder")->required();
-  sub.add_option("--seq-len,--seq_len", command.seq_len, "tokens per sequence")->capture_default_str();
-  sub.add_option("--batch-size,--batch_size", command.batch_size, "samples of a step")->capture_default_str();
+  sub.add_option("--seq-len,--seq_len", command.seq_len, "tokens per sequence")
+      ->capture_default_str();
+  sub.add_option("--batch-size,--batch_size", command.batch_size, "samples of a step")
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -201,17 +223,21 @@ int run_data(Arguments arguments) {
   log::Options log_options;
   log_options.to_stderr = true;  // standard output is data
   log::configure(log_options);
-  auto* info = add_data_command(app, "info", "count files, documents and irregularities, print the first document",
-                                command, data_info);
+  auto* info = add_data_command(
+      app, "info", "count files, documents and irregularities, print the first document", command,
+      data_info);
   info->add_option("--tokenizer", command.tokenizer, "count tokens with it, too");
-  auto* show = add_data_command(app, "show", "print documents as JSON lines with file and line", command, data_show);
+  auto* show = add_data_command(app, "show", "print documents as JSON lines with file and line",
+                                command, data_show);
   show->add_option("--limit", command.limit, "how many (default: all)");
-  auto* samples = add_data_command(app, "samples", "print packed samples as arrays of seq_len + 1 ids, one a line",
+  auto* samples = add_data_command(app, "samples",
+                                   "print packed samples as arrays of seq_len + 1 ids, one a line",
                                    command, data_samples);
   samples->add_option("--limit", command.limit, "how many (default: one pass over the data)");
   add_loader_options(*samples, command);
-  auto* bench = add_data_command(app, "bench", "read, tokenise and pack everything; print the speed as JSON", command,
-                                 data_bench);
+  auto* bench =
+      add_data_command(app, "bench", "read, tokenise and pack everything; print the speed as JSON",
+                       command, data_bench);
   bench->add_option("--threads", command.threads, "background threads; 0: all work in one thread")
       ->capture_default_str();
   bench->add_option("--passes", command.passes, "passes over the data")->capture_default_str();

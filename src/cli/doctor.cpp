@@ -36,7 +36,8 @@ int run_doctor(Arguments arguments) {
       ->check(CLI::IsMember({"cpu", "cuda", "npu"}));
   app.add_flag("--json", as_json, "print one JSON object instead");
   app.add_flag("--ops", with_ops,
-               "also run every op on every device, tell its kernels and compare it with its reference; exit code 1 "
+               "also run every op on every device, tell its kernels and compare it with its "
+               "reference; exit code 1 "
                "when one differs");
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -52,8 +53,9 @@ int run_doctor(Arguments arguments) {
   std::fputs(text.c_str(), stdout);
   for (const auto& op : facts.ops) {
     if (!op.agrees) {
-      throw InternalError(fmt::format("[doctor] {} on {} in {} differs from its reference — the lines above say how",
-                                      op.op, op.device, op.dtype));
+      throw InternalError(fmt::format(
+          "[doctor] {} on {} in {} differs from its reference — the lines above say how", op.op,
+          op.device, op.dtype));
     }
   }
   if (is_usable(facts, required)) return 0;

@@ -83,9 +83,10 @@ void print_ops(Screen& screen, const std::vector<OpFact>& ops) {
       group = next;
       screen.section("ops on " + group);
     }
-    const std::string verdict = fact.agrees ? "agrees with the reference" : "DIFFERS from the reference";
-    screen.row(fact.op, fmt::format("{} (by {:.0e} forward, {:.0e} backward)", verdict, fact.forward_difference,
-                                    fact.gradient_difference));
+    const std::string verdict =
+        fact.agrees ? "agrees with the reference" : "DIFFERS from the reference";
+    screen.row(fact.op, fmt::format("{} (by {:.0e} forward, {:.0e} backward)", verdict,
+                                    fact.forward_difference, fact.gradient_difference));
     screen.row("", "forward:  " + kernels_text(fact.forward));
     screen.row("", "backward: " + kernels_text(fact.backward));
   }

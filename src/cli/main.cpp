@@ -1,4 +1,5 @@
-// The entry point. It finds the sub-command, and it is the only place that prints an error and picks the exit code.
+// The entry point. It finds the sub-command, and it is the only place that prints an error and
+// picks the exit code.
 #include <c10/util/Exception.h>
 
 #include <cstdio>
@@ -16,7 +17,9 @@ namespace titan::cli {
 namespace {
 
 void print_help() {
-  std::printf("titan trains large language models on Ascend NPUs, NVIDIA GPUs and CPUs.\n\nusage: titan COMMAND …\n\n");
+  std::printf(
+      "titan trains large language models on Ascend NPUs, NVIDIA GPUs and CPUs.\n\nusage: titan "
+      "COMMAND …\n\n");
   for (const auto& command : commands()) std::printf("  %-12s %s\n", command.name, command.summary);
   std::printf("\ntitan COMMAND --help says more. Documentation: docs/ in the source tree.\n");
 }
@@ -61,8 +64,10 @@ ExitCode report(const c10::Error& error) {
     print_error("[torch] " + first_line(error));
     return ExitCode::kInternal;
   }
-  print_error(fmt::format("[memory] {} — lower training.local_batch_size or seq_len, or set "
-                          "activation_checkpoint.mode = \"full\"", first_line(error)));
+  print_error(
+      fmt::format("[memory] {} — lower training.local_batch_size or seq_len, or set "
+                  "activation_checkpoint.mode = \"full\"",
+                  first_line(error)));
   return ExitCode::kEnvironment;
 }
 
@@ -80,7 +85,8 @@ int main(int argc, char** argv) {
   } catch (const c10::Error& error) {
     return static_cast<int>(titan::cli::report(error));
   } catch (const std::bad_alloc&) {
-    titan::cli::print_error("[memory] the machine has no memory left — lower training.local_batch_size or seq_len");
+    titan::cli::print_error(
+        "[memory] the machine has no memory left — lower training.local_batch_size or seq_len");
     return static_cast<int>(ExitCode::kEnvironment);
   } catch (const std::exception& error) {
     titan::cli::print_error(std::string("[internal] ") + error.what());

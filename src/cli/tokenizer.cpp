@@ -30,15 +30,17 @@ void train(const TrainOptions& options) {
   const auto report = data::train_tokenizer(options.request, options.output);
   std::printf("tokenizer: %s tokens from %s of text (%s pieces, %s distinct), written to %s\n",
               text::with_commas(report.vocab_size).c_str(), text::bytes(report.bytes).c_str(),
-              text::with_commas(report.pieces).c_str(), text::with_commas(report.distinct_pieces).c_str(),
-              options.output.c_str());
+              text::with_commas(report.pieces).c_str(),
+              text::with_commas(report.distinct_pieces).c_str(), options.output.c_str());
   if (report.replaced > 0) {
     std::printf("tokenizer: %s parts of the text were not UTF-8 and became U+FFFD\n",
                 text::with_commas(report.replaced).c_str());
   }
   if (report.vocab_size < options.request.vocab_size) {
-    std::printf("tokenizer: no more pair occurs twice, so the vocabulary has %s tokens instead of %s\n",
-                text::with_commas(report.vocab_size).c_str(), text::with_commas(options.request.vocab_size).c_str());
+    std::printf(
+        "tokenizer: no more pair occurs twice, so the vocabulary has %s tokens instead of %s\n",
+        text::with_commas(report.vocab_size).c_str(),
+        text::with_commas(options.request.vocab_size).c_str());
   }
 }
 
@@ -58,7 +60,8 @@ class JsonLines {
       line = repaired_;
     }
     if (const auto problem = json_.parse(line)) {
-      throw Error("[tokenizer] line {}, column {}: not valid JSON: {}", number, problem->offset + 1, problem->what);
+      throw Error("[tokenizer] line {}, column {}: not valid JSON: {}", number, problem->offset + 1,
+                  problem->what);
     }
     using Type = data::JsonReader::Type;
     const auto text = json_.node(0).type == Type::kObject ? json_.member(0, key_) : std::nullopt;
@@ -94,7 +97,8 @@ void for_each_line(const std::string& file, F use) {
   }
   std::istream& stream = from_stdin ? std::cin : opened;
   std::string line;
-  for (int64_t number = 1; std::getline(stream, line); ++number) use(std::string_view(line), number);
+  for (int64_t number = 1; std::getline(stream, line); ++number)
+    use(std::string_view(line), number);
 }
 
 std::string read_all(const std::string& file) {
@@ -128,7 +132,8 @@ void encode(const EncodeOptions& options) {
   std::fwrite(out.data(), 1, out.size(), stdout);
 }
 
-// CPU seconds of one thread for encoding all texts of a file, without loading and reading; for bench/tokenizer.py.
+// CPU seconds of one thread for encoding all texts of a file, without loading and reading; for
+// bench/tokenizer.py.
 void bench(const EncodeOptions& options) {
   const auto tokenizer = data::load_tokenizer(options.tokenizer);
   JsonLines lines(options.text_key);
@@ -146,8 +151,8 @@ void bench(const EncodeOptions& options) {
     tokens += static_cast<int64_t>(ids.size());
   }
   const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  std::printf("{\"texts\": %zu, \"bytes\": %lld, \"tokens\": %lld, \"cpu_s\": %.6f}\n", texts.size(),
-              static_cast<long long>(bytes), static_cast<long long>(tokens), seconds);
+  std::printf("{\"texts\": %zu, \"bytes\": %lld, \"tokens\": %lld, \"cpu_s\": %.6f}\n",
+              texts.size(), static_cast<long long>(bytes), static_cast<long long>(tokens), seconds);
 }
 
 struct DecodeOptions {
@@ -167,8 +172,10 @@ void decode(const DecodeOptions& options) {
       }
       const auto [end, error] = std::from_chars(p, line.data() + line.size(), id);
       if (error != std::errc()) {
-        throw Error("[tokenizer] line {}, column {}: no token id — lines of ids or of JSON arrays of ids are needed",
-                    number, p - line.data() + 1);
+        throw Error(
+            "[tokenizer] line {}, column {}: no token id — lines of ids or of JSON arrays of ids "
+            "are needed",
+            number, p - line.data() + 1);
       }
       ids.push_back(id);
       p = end;
@@ -191,7 +198,8 @@ void info(const std::string& path) {
   const auto tokenizer = data::load_tokenizer(path);
   std::printf("tokenizer   %s\n", path.c_str());
   for (const auto& line : tokenizer->description()) std::printf("            %s\n", line.c_str());
-  std::printf("vocabulary  %s (largest id + 1)\n", text::with_commas(tokenizer->vocab_size()).c_str());
+  std::printf("vocabulary  %s (largest id + 1)\n",
+              text::with_commas(tokenizer->vocab_size()).c_str());
   std::printf("BOS         %s\n", described(*tokenizer, tokenizer->bos_id()).c_str());
   std::printf("EOS         %s\n", described(*tokenizer, tokenizer->eos_id()).c_str());
   std::printf("document    %s, ids of the text, %s\n", listed(tokenizer->document_prefix()).c_str(),
@@ -200,10 +208,16 @@ void info(const std::string& path) {
 
 void add_train(CLI::App& app, TrainOptions& options) {
   auto* command = app.add_subcommand("train", "train a byte-level BPE vocabulary on plain text");
-  command->add_option("--vocab-size,--vocab_size", options.request.vocab_size, "tokens, special ones included")
+  command
+      ->add_option("--vocab-size,--vocab_size", options.request.vocab_size,
+                   "tokens, special ones included")
       ->required();
-  command->add_option("--output", options.output, "folder for tokenizer.json and tokenizer_config.json")->required();
-  command->add_option("--max-bytes,--max_bytes", options.request.max_bytes, "of text to read (0: all)");
+  command
+      ->add_option("--output", options.output,
+                   "folder for tokenizer.json and tokenizer_config.json")
+      ->required();
+  command->add_option("--max-bytes,--max_bytes", options.request.max_bytes,
+                      "of text to read (0: all)");
   command->add_option("--threads", options.request.threads, "0: one per core");
   command->add_option("FILE", options.request.files, "plain text, UTF-8")->required();
   command->callback([&] { train(options); });
@@ -211,27 +225,41 @@ void add_train(CLI::App& app, TrainOptions& options) {
 
 void add_encode(CLI::App& app, EncodeOptions& options) {
   auto* command = app.add_subcommand("encode", "print the ids of a text as a JSON array");
-  command->add_option("--tokenizer", options.tokenizer, "tokenizer file or folder of Hugging Face assets")->required();
+  command
+      ->add_option("--tokenizer", options.tokenizer,
+                   "tokenizer file or folder of Hugging Face assets")
+      ->required();
   command->add_flag("--jsonl", options.jsonl, "the input is JSON lines; print one array per line");
-  command->add_option("--text-key,--text_key", options.text_key, "key of the text in a JSON line")->capture_default_str();
-  command->add_flag("--document", options.document, "with what training puts around a document (BOS, EOS)");
+  command->add_option("--text-key,--text_key", options.text_key, "key of the text in a JSON line")
+      ->capture_default_str();
+  command->add_flag("--document", options.document,
+                    "with what training puts around a document (BOS, EOS)");
   command->add_option("FILE", options.file, "input (default: standard input)");
   command->callback([&] { encode(options); });
 }
 
 void add_bench(CLI::App& app, EncodeOptions& options) {
-  auto* command = app.add_subcommand("bench", "print the CPU time that one thread needs to encode JSON lines");
-  command->add_option("--tokenizer", options.tokenizer, "tokenizer file or folder of Hugging Face assets")->required();
-  command->add_option("--text-key,--text_key", options.text_key, "key of the text in a JSON line")->capture_default_str();
+  auto* command =
+      app.add_subcommand("bench", "print the CPU time that one thread needs to encode JSON lines");
+  command
+      ->add_option("--tokenizer", options.tokenizer,
+                   "tokenizer file or folder of Hugging Face assets")
+      ->required();
+  command->add_option("--text-key,--text_key", options.text_key, "key of the text in a JSON line")
+      ->capture_default_str();
   command->add_option("FILE", options.file, "JSON lines (default: standard input)");
   command->callback([&] { bench(options); });
 }
 
 void add_decode(CLI::App& app, DecodeOptions& options) {
   auto* command = app.add_subcommand("decode", "print the text of ids, one text per line of ids");
-  command->add_option("--tokenizer", options.tokenizer, "tokenizer file or folder of Hugging Face assets")->required();
+  command
+      ->add_option("--tokenizer", options.tokenizer,
+                   "tokenizer file or folder of Hugging Face assets")
+      ->required();
   command->add_flag("--jsonl", options.jsonl, "print {\"text\": …} lines");
-  command->add_option("FILE", options.file, "lines of ids or of JSON arrays of ids (default: standard input)");
+  command->add_option("FILE", options.file,
+                      "lines of ids or of JSON arrays of ids (default: standard input)");
   command->callback([&] { decode(options); });
 }
 
@@ -248,8 +276,10 @@ int run_tokenizer(Arguments arguments) {
   add_encode(app, encode_options);
   add_decode(app, decode_options);
   add_bench(app, bench_options);
-  auto* info_command = app.add_subcommand("info", "print what a tokenizer is, its size, BOS and EOS");
-  info_command->add_option("PATH", info_path, "tokenizer file or folder of Hugging Face assets")->required();
+  auto* info_command =
+      app.add_subcommand("info", "print what a tokenizer is, its size, BOS and EOS");
+  info_command->add_option("PATH", info_path, "tokenizer file or folder of Hugging Face assets")
+      ->required();
   info_command->callback([&] { info(info_path); });
 
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

@@ -37,12 +37,15 @@ int run_train(Arguments words) {
   config::require_runnable(loaded);
   log::info("titan version: {}", version_facts().front().second);
   log::info("Starting job: {}", loaded.config.job.description);
-  if (loaded.config.job.print_config) log::info("Running with configs: {}", config::to_json(loaded.config));
+  if (loaded.config.job.print_config)
+    log::info("Running with configs: {}", config::to_json(loaded.config));
   save_config(loaded.config);
   auto job = train::make_job(loaded.config);
-  return train::run(job, {.command = "titan train " + text::join(std::vector<std::string>(words.begin(), words.end()), " "),
-                          .config_text = config::show(loaded, true),
-                          .versions = version_facts()});
+  return train::run(
+      job, {.command = "titan train " +
+                       text::join(std::vector<std::string>(words.begin(), words.end()), " "),
+            .config_text = config::show(loaded, true),
+            .versions = version_facts()});
 }
 
 }  // namespace titan::cli

@@ -16,12 +16,14 @@ std::vector<std::pair<std::string, std::string>> version_facts() {
   }
   return {{"titan", TITAN_VERSION},
           {"torch", TITAN_TORCH_VERSION},
-          {"compiler", fmt::format("{} {}, C++{}", TITAN_COMPILER_ID, TITAN_COMPILER_VERSION, __cplusplus / 100 % 100)},
+          {"compiler", fmt::format("{} {}, C++{}", TITAN_COMPILER_ID, TITAN_COMPILER_VERSION,
+                                   __cplusplus / 100 % 100)},
           {"devices built in", devices}};
 }
 
 int run_version(Arguments) {
-  for (const auto& [name, value] : version_facts()) std::printf("%s%s %s\n", name.c_str(), name == "devices built in" ? ":" : "", value.c_str());
+  for (const auto& [name, value] : version_facts())
+    std::printf("%s%s %s\n", name.c_str(), name == "devices built in" ? ":" : "", value.c_str());
   return 0;
 }
 

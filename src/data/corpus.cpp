@@ -9,7 +9,8 @@ namespace titan::data {
 namespace {
 
 constexpr size_t kOpenFiles = 8;
-// Starts kept in memory; beyond it every second one is forgotten (a find then walks a little further).
+// Starts kept in memory; beyond it every second one is forgotten (a find then walks a little
+// further).
 constexpr size_t kMostStarts = 1 << 16;
 
 uint64_t fingerprint_of(const std::vector<DataFile>& files, const SourceOptions& options) {
@@ -42,7 +43,8 @@ std::vector<Note> Corpus::loose_notes() const {
 
 void Corpus::add_start(const BlockStart& start) {
   const std::lock_guard lock(mutex_);
-  if (start.file < 0 || start.file >= static_cast<int64_t>(files_.size()) || start.record < 0) return;
+  if (start.file < 0 || start.file >= static_cast<int64_t>(files_.size()) || start.record < 0)
+    return;
   starts_.try_emplace(start.record, Start{.file = start.file, .place = start.place, .carried = {}});
 }
 
@@ -75,7 +77,8 @@ void Corpus::remember(int64_t record, Start start) {
 std::shared_ptr<const Block> Corpus::load(int64_t record, const Start& start) {
   for (auto cached = cache_.begin(); cached != cache_.end(); ++cached) {
     const auto& known = cached->start;
-    if (known.record == record && known.file == start.file && known.place.position == start.place.position) {
+    if (known.record == record && known.file == start.file &&
+        known.place.position == start.place.position) {
       cache_.splice(cache_.begin(), cache_, cached);
       return cache_.front().block;
     }

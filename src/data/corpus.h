@@ -1,5 +1,6 @@
-// All files of a data set as one numbered sequence of records, readable at any number. Blocks are kept in a cache of
-// bounded size; what is not there any more is read again. Safe to use from several threads.
+// All files of a data set as one numbered sequence of records, readable at any number. Blocks are
+// kept in a cache of bounded size; what is not there any more is read again. Safe to use from
+// several threads.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace titan::data {
 
-// Where a record number lies: the start of a block. Stored in checkpoints so that a resumed run does not read the
-// data set from its beginning.
+// Where a record number lies: the start of a block. Stored in checkpoints so that a resumed run
+// does not read the data set from its beginning.
 struct BlockStart {
   int64_t record = 0;  // number of the block's first record
   int64_t file = 0;    // index into the files
@@ -35,12 +36,13 @@ class Corpus {
   // Opens no file yet. REQUIRES at least one file.
   Corpus(std::vector<DataFile> files, SourceOptions options, int64_t cache_bytes = 128 << 20);
 
-  // Record `number` (from 0, over all files in order); nullopt when the data set has fewer. Throws Error when a file
-  // cannot be read.
+  // Record `number` (from 0, over all files in order); nullopt when the data set has fewer. Throws
+  // Error when a file cannot be read.
   std::optional<FoundRecord> find(int64_t number);
   // The number of records, once a find() went beyond the last.
   std::optional<int64_t> size() const;
-  // Irregularities behind the last record of the data set (nothing to attach them to); empty until size() is known.
+  // Irregularities behind the last record of the data set (nothing to attach them to); empty until
+  // size() is known.
   std::vector<Note> loose_notes() const;
 
   // A start that an earlier corpus of the same files reported.

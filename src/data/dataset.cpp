@@ -38,7 +38,8 @@ std::set<std::string> words_of(std::string_view name) {
 }
 
 bool has_any(const std::set<std::string>& words, std::span<const std::string_view> wanted) {
-  return std::ranges::any_of(wanted, [&](std::string_view word) { return words.contains(std::string(word)); });
+  return std::ranges::any_of(
+      wanted, [&](std::string_view word) { return words.contains(std::string(word)); });
 }
 
 enum class NamedSplit { kNone, kTrain, kValidation, kTest };
@@ -64,7 +65,8 @@ void keep_split(std::vector<DataFile>& files, Split split, Dataset& dataset) {
     if (splits[i] == wanted) kept.push_back(std::move(files[i]));
   }
   if (kept.size() < files.size()) {
-    dataset.note = fmt::format("{} of {} files, those of the {} split by their names", kept.size(), files.size(),
+    dataset.note = fmt::format("{} of {} files, those of the {} split by their names", kept.size(),
+                               files.size(),
                                wanted == NamedSplit::kTrain        ? "train"
                                : wanted == NamedSplit::kValidation ? "validation"
                                                                    : "test");
@@ -74,12 +76,14 @@ void keep_split(std::vector<DataFile>& files, Split split, Dataset& dataset) {
 
 // --- folders ---
 
-// Reads a JSON file and takes `value_of(json)`, which may throw where the content is not as it should be.
+// Reads a JSON file and takes `value_of(json)`, which may throw where the content is not as it
+// should be.
 auto from_json_file(const fs::path& path, auto value_of) {
   try {
     return value_of(nlohmann::json::parse(files::read(path)));
   } catch (const nlohmann::json::exception& error) {
-    throw Error("[data] {} is damaged: {} — make the folder anew with save_to_disk", path.string(), error.what());
+    throw Error("[data] {} is damaged: {} — make the folder anew with save_to_disk", path.string(),
+                error.what());
   }
 }
 
@@ -94,9 +98,10 @@ void add_saved_dataset(const fs::path& folder, Dataset& dataset) {
     return files;
   });
   if (has_index) {
-    throw Error("[data] {} was saved by an old version of datasets with a separate index — call "
-                "flatten_indices() before save_to_disk",
-                folder.string());
+    throw Error(
+        "[data] {} was saved by an old version of datasets with a separate index — call "
+        "flatten_indices() before save_to_disk",
+        folder.string());
   }
   for (const auto& name : names) {
     DataFile file;
@@ -104,7 +109,8 @@ void add_saved_dataset(const fs::path& folder, Dataset& dataset) {
     file.name = file.path.filename().string();
     file.format = Format::kArrowFile;
     if (!fs::exists(file.path)) {
-      throw Error("[data] {} is listed in state.json but not there — copy the whole folder", file.path.string());
+      throw Error("[data] {} is listed in state.json but not there — copy the whole folder",
+                  file.path.string());
     }
     settle_format(file);
     dataset.files.push_back(std::move(file));
@@ -124,14 +130,14 @@ void add_dataset_dict(const fs::path& folder, Split split, Dataset& dataset) {
     add_saved_dataset(folder / name, dataset);
     return;
   }
-  throw Error("[data] {} has the splits {}, none of them {} — set the path to one of its sub-folders", folder.string(),
-              text::join(names, ", "), text::join(wanted, ", "));
+  throw Error(
+      "[data] {} has the splits {}, none of them {} — set the path to one of its sub-folders",
+      folder.string(), text::join(names, ", "), text::join(wanted, ", "));
 }
 
 // Files that describe a data set or its folder and hold no documents.
-constexpr std::string_view kDescriptions[] = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json",
-                                              "state.json"};
-
+constexpr std::string_view kDescriptions[] = {"dataset_info.json", "dataset_infos.json",
+                                              "dataset_dict.json", "state.json"};
 
 bool is_hidden(const fs::path& relative) {
   return std::ranges::any_of(relative, [](const fs::path& part) {
@@ -141,28 +147,35 @@ bool is_hidden(const fs::path& relative) {
 }
 
 void add_folder(const fs::path& folder, const DatasetRequest& request, Dataset& dataset) {
-  if (fs::exists(folder / "dataset_dict.json")) return add_dataset_dict(folder, request.split, dataset);
+  if (fs::exists(folder / "dataset_dict.json"))
+    return add_dataset_dict(folder, request.split, dataset);
   if (fs::exists(folder / "state.json")) return add_saved_dataset(folder, dataset);
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
-    if (entry.is_regular_file() && !is_hidden(entry.path().lexically_relative(folder))) paths.push_back(entry.path());
+  for (const auto& entry :
+       fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
+    if (entry.is_regular_file() && !is_hidden(entry.path().lexically_relative(folder)))
+      paths.push_back(entry.path());
   }
   std::ranges::sort(paths, {}, [](const fs::path& path) { return path.string(); });
   std::vector<DataFile> found;
   for (const auto& path : paths) {
     const std::string name = path.lexically_relative(folder).string();
     auto file = format_by_extension(path);
-    if (file && std::ranges::find(kDescriptions, path.filename().string()) == std::end(kDescriptions)) {
+    if (file &&
+        std::ranges::find(kDescriptions, path.filename().string()) == std::end(kDescriptions)) {
       file->name = name;
       found.push_back(std::move(*file));
     } else {
-      dataset.skipped.push_back({name, file ? "describes the data set" : "extension of no data format"});
+      dataset.skipped.push_back(
+          {name, file ? "describes the data set" : "extension of no data format"});
     }
   }
   if (found.empty()) {
-    throw Error("[data] no data file in {} ({} other files) — .txt .jsonl .json .parquet .arrow, also .txt.gz .jsonl.zst "
-                "and the like, are read",
-                folder.string(), paths.size());
+    throw Error(
+        "[data] no data file in {} ({} other files) — .txt .jsonl .json .parquet .arrow, also "
+        ".txt.gz .jsonl.zst "
+        "and the like, are read",
+        folder.string(), paths.size());
   }
   keep_split(found, request.split, dataset);
   for (auto& file : found) {
@@ -177,7 +190,8 @@ std::vector<fs::path> glob_paths(const std::string& pattern) {
   glob_t result{};
   const int status = ::glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &result);
   std::vector<fs::path> paths;
-  for (size_t i = 0; status == 0 && i < result.gl_pathc; ++i) paths.emplace_back(result.gl_pathv[i]);
+  for (size_t i = 0; status == 0 && i < result.gl_pathc; ++i)
+    paths.emplace_back(result.gl_pathv[i]);
   globfree(&result);
   std::ranges::sort(paths, {}, [](const fs::path& path) { return path.string(); });
   return paths;
@@ -203,14 +217,18 @@ void add_path(const std::string& path, const DatasetRequest& request, Dataset& d
   const auto matches = glob_paths(path);
   for (const auto& match : matches) add_existing(match, request, dataset);
   if (!matches.empty()) return;
-  const bool like_hub = std::ranges::count(path, '/') == 1 && path.find_first_of("*?[~") == std::string::npos &&
-                        !path.starts_with('/') && !path.starts_with('.');
-  throw Error("[data] {}.dataset_path = {}: no such file or folder here ({}){} — set it to a file, a folder or a glob",
-              request.key, path, fs::current_path().string(),
-              like_hub ? fmt::format(". If it is a Hugging Face name, download it first: huggingface-cli download "
-                                     "--repo-type dataset {} --local-dir DIR, then set dataset_path to DIR",
-                                     path)
-                       : "");
+  const bool like_hub = std::ranges::count(path, '/') == 1 &&
+                        path.find_first_of("*?[~") == std::string::npos && !path.starts_with('/') &&
+                        !path.starts_with('.');
+  throw Error(
+      "[data] {}.dataset_path = {}: no such file or folder here ({}){} — set it to a file, a "
+      "folder or a glob",
+      request.key, path, fs::current_path().string(),
+      like_hub ? fmt::format(
+                     ". If it is a Hugging Face name, download it first: huggingface-cli download "
+                     "--repo-type dataset {} --local-dir DIR, then set dataset_path to DIR",
+                     path)
+               : "");
 }
 
 // --- registry ---
@@ -235,26 +253,35 @@ const Named& named(const DatasetRequest& request) {
     names.emplace_back(row.name);
   }
   const auto hint = text::nearest(request.name, names);
-  throw Error("[data] {}.dataset = {}: no such data set{} — known: {}; for your own files set dataset = \"local\" and "
-              "dataset_path",
-              request.key, request.name, hint ? fmt::format(", did you mean '{}'?", *hint) : "",
-              text::join(names, ", "));
+  throw Error(
+      "[data] {}.dataset = {}: no such data set{} — known: {}; for your own files set dataset = "
+      "\"local\" and "
+      "dataset_path",
+      request.key, request.name, hint ? fmt::format(", did you mean '{}'?", *hint) : "",
+      text::join(names, ", "));
 }
 
 std::string path_of(const DatasetRequest& request, const Named& row) {
   // A copy of allenai/c4 holds several configs; the registry's names mean `en`.
-  if (row.split && fs::is_directory(fs::path(request.path) / "en")) return fs::path(request.path) / "en";
+  if (row.split && fs::is_directory(fs::path(request.path) / "en"))
+    return fs::path(request.path) / "en";
   if (!request.path.empty()) return request.path;
   if (row.local_path && fs::exists(row.local_path)) return row.local_path;
   if (row.local_path) {
-    throw Error("[data] {}.dataset = {}: no folder {} here ({}) — run in a checkout that has it, or set "
-                "{}.dataset_path to your own files (text, JSON lines, Parquet, Arrow, a folder or a glob)",
-                request.key, request.name, row.local_path, fs::current_path().string(), request.key);
+    throw Error(
+        "[data] {}.dataset = {}: no folder {} here ({}) — run in a checkout that has it, or set "
+        "{}.dataset_path to your own files (text, JSON lines, Parquet, Arrow, a folder or a glob)",
+        request.key, request.name, row.local_path, fs::current_path().string(), request.key);
   }
-  if (request.name == "local") throw Error("[data] {}.dataset = local needs {}.dataset_path", request.key, request.key);
-  throw Error("[data] {}.dataset = {} ({}) is not fetched by titan: download it, e.g. huggingface-cli download "
-              "--repo-type dataset allenai/c4 --include 'en/c4-{}.*' --local-dir c4, then set {}.dataset_path = \"c4\"",
-              request.key, request.name, row.what, row.split == Split::kTrain ? "train" : "validation", request.key);
+  if (request.name == "local")
+    throw Error("[data] {}.dataset = local needs {}.dataset_path", request.key, request.key);
+  throw Error(
+      "[data] {}.dataset = {} ({}) is not fetched by titan: download it, e.g. huggingface-cli "
+      "download "
+      "--repo-type dataset allenai/c4 --include 'en/c4-{}.*' --local-dir c4, then set "
+      "{}.dataset_path = \"c4\"",
+      request.key, request.name, row.what, row.split == Split::kTrain ? "train" : "validation",
+      request.key);
 }
 
 }  // namespace

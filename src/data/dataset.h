@@ -1,4 +1,5 @@
-// Which files a data set consists of: registry names (c4, c4_test, …), files, folders, globs, Hugging Face folders.
+// Which files a data set consists of: registry names (c4, c4_test, …), files, folders, globs,
+// Hugging Face folders.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +14,8 @@ enum class Split { kTrain, kValidation };
 
 struct DatasetRequest {
   std::string name = "c4_test";  // see dataset_names()
-  std::string path;              // file, folder, glob, or several of these separated by commas; "" = the name's own
+  std::string
+      path;  // file, folder, glob, or several of these separated by commas; "" = the name's own
   Split split = Split::kTrain;
   std::string text_key = "text";
   TextDocument text_document = TextDocument::kLine;
@@ -30,7 +32,7 @@ struct Dataset {
   std::vector<DataFile> files;  // in reading order; at least one
   SourceOptions options;
   std::vector<SkippedFile> skipped;  // files of folders that are no data files
-  std::string note;                  // how the files were chosen where that is not obvious; may be empty
+  std::string note;  // how the files were chosen where that is not obvious; may be empty
 };
 
 // Throws Error that says what was looked for and which keys to set.

@@ -72,24 +72,33 @@ std::optional<std::string_view> TextExtractor::json_text(const Record& record) {
   return json.node(*value).text;
 }
 
-std::optional<std::string_view> TextExtractor::text(const Record& record, std::string_view file_name,
+std::optional<std::string_view> TextExtractor::text(const Record& record,
+                                                    std::string_view file_name,
                                                     DataReport* report) {
   problem_.reset();
   detail_.clear();
   std::optional<std::string_view> text;
   switch (record.state) {
     case RecordState::kText:
-    case RecordState::kRow: text = record.bytes; break;
-    case RecordState::kJson: text = json_text(record); break;
+    case RecordState::kRow:
+      text = record.bytes;
+      break;
+    case RecordState::kJson:
+      text = json_text(record);
+      break;
     case RecordState::kNull:
       problem_ = Irregularity::kMissingText;
       detail_ = "null";
       break;
-    case RecordState::kUnreadable: problem_ = Irregularity::kUnreadableRows; break;
+    case RecordState::kUnreadable:
+      problem_ = Irregularity::kUnreadableRows;
+      break;
   }
   const auto add = [&](Irregularity what) {
     if (!report) return;
-    report->add(what, 1, fmt::format("{}:{}{}{}", file_name, record.line, detail_.empty() ? "" : ": ", detail_));
+    report->add(
+        what, 1,
+        fmt::format("{}:{}{}{}", file_name, record.line, detail_.empty() ? "" : ": ", detail_));
   };
   if (text && record.state != RecordState::kJson && !text::is_valid_utf8(*text)) {
     mended_text_ = text::to_valid_utf8(*text);

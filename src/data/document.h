@@ -1,4 +1,5 @@
-// From a record to the text of a document: the text key of a JSON line, line ends, ill-formed UTF-8.
+// From a record to the text of a document: the text key of a JSON line, line ends, ill-formed
+// UTF-8.
 #pragma once
 
 #include <memory>
@@ -19,10 +20,11 @@ class TextExtractor {
   TextExtractor(TextExtractor&&) noexcept;
   TextExtractor& operator=(TextExtractor&&) noexcept;
 
-  // The text of a record, well-formed UTF-8 without CR LF line ends in text documents; nullopt when it is none or
-  // empty. Irregularities are added to `report` with `file_name`:line unless it is null. The view holds until the next
-  // call and as long as the record's block.
-  std::optional<std::string_view> text(const Record& record, std::string_view file_name, DataReport* report);
+  // The text of a record, well-formed UTF-8 without CR LF line ends in text documents; nullopt when
+  // it is none or empty. Irregularities are added to `report` with `file_name`:line unless it is
+  // null. The view holds until the next call and as long as the record's block.
+  std::optional<std::string_view> text(const Record& record, std::string_view file_name,
+                                       DataReport* report);
 
  private:
   std::optional<std::string_view> json_text(const Record& record);

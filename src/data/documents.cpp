@@ -18,7 +18,8 @@ void add_notes(const Corpus& corpus, const FoundRecord& found, DataReport& repor
   const auto& notes = found.block->notes;
   const auto index = static_cast<int32_t>(found.index);
   auto note = std::ranges::lower_bound(notes, index, {}, &Note::record);
-  for (; note != notes.end() && note->record == index; ++note) add_note(corpus, *note, found.start.file, report);
+  for (; note != notes.end() && note->record == index; ++note)
+    add_note(corpus, *note, found.start.file, report);
 }
 
 void add_loose_notes(const Corpus& corpus, DataReport& report) {

@@ -1,4 +1,5 @@
-// The documents of a data set one after another, as training gets to see them: for inspection, counts and tests.
+// The documents of a data set one after another, as training gets to see them: for inspection,
+// counts and tests.
 #pragma once
 
 #include <optional>

@@ -70,15 +70,24 @@ bool JsonReader::value(int depth) {
   skip_blanks();
   if (p_ == end_) return fail("the text ends early");
   switch (*p_) {
-    case '{': return container(depth, true);
-    case '[': return container(depth, false);
-    case '"': return string();
-    case 't': return word("true", Type::kTrue);
-    case 'f': return word("false", Type::kFalse);
-    case 'n': return word("null", Type::kNull);
-    case 'N': return word("NaN", Type::kNumber);
-    case 'I': return word("Infinity", Type::kNumber);
-    default: return number();
+    case '{':
+      return container(depth, true);
+    case '[':
+      return container(depth, false);
+    case '"':
+      return string();
+    case 't':
+      return word("true", Type::kTrue);
+    case 'f':
+      return word("false", Type::kFalse);
+    case 'n':
+      return word("null", Type::kNull);
+    case 'N':
+      return word("NaN", Type::kNumber);
+    case 'I':
+      return word("Infinity", Type::kNumber);
+    default:
+      return number();
   }
 }
 
@@ -148,7 +157,9 @@ bool JsonReader::number() {
     if (p_ < end_ && (*p_ == '+' || *p_ == '-')) ++p_;
     if (!digits()) return fail("a digit is needed");
   }
-  nodes_.push_back({Type::kNumber, static_cast<uint32_t>(nodes_.size()) + 1, {start, static_cast<size_t>(p_ - start)}});
+  nodes_.push_back({Type::kNumber,
+                    static_cast<uint32_t>(nodes_.size()) + 1,
+                    {start, static_cast<size_t>(p_ - start)}});
   return true;
 }
 
@@ -162,7 +173,8 @@ bool JsonReader::string() {
   };
   p_ = string_special(p_, end_);
   if (p_ < end_ && *p_ == '"') return add({start, static_cast<size_t>(p_ - start)});
-  // With escapes: no string gets longer by unescaping, so the room for the whole source is enough for all of them.
+  // With escapes: no string gets longer by unescaping, so the room for the whole source is enough
+  // for all of them.
   if (unescaped_.capacity() < static_cast<size_t>(end_ - begin_)) {
     if (!unescaped_.empty()) return fail("out of room for escapes");
     unescaped_.reserve(static_cast<size_t>(end_ - begin_));
@@ -184,8 +196,10 @@ int JsonReader::code_unit(const char* at) const {
   int unit = 0;
   for (int i = 2; i < 6; ++i) {
     const char c = at[i];
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
     if (digit < 0) return -1;
     unit = unit * 16 + digit;
   }
@@ -204,7 +218,8 @@ bool JsonReader::escape() {
     }
     const int low = unit < 0xDC00 ? code_unit(p_) : -1;
     if (low >= 0xDC00 && low <= 0xDFFF) {
-      append_utf8(unescaped_, 0x10000u + (static_cast<uint32_t>(unit - 0xD800) << 10) + static_cast<uint32_t>(low - 0xDC00));
+      append_utf8(unescaped_, 0x10000u + (static_cast<uint32_t>(unit - 0xD800) << 10) +
+                                  static_cast<uint32_t>(low - 0xDC00));
       p_ += 6;
     } else {
       append_utf8(unescaped_, 0xFFFD);

@@ -19,7 +19,8 @@ namespace {
 constexpr int kStateVersion = 1;
 
 nlohmann::json to_json(const StreamPosition& p) {
-  return {p.epoch, p.record, p.used, p.start.record, p.start.file, p.start.place.position, p.start.place.line};
+  return {p.epoch,           p.record, p.used, p.start.record, p.start.file, p.start.place.position,
+          p.start.place.line};
 }
 
 LoaderOptions checked(LoaderOptions options) {
@@ -43,7 +44,9 @@ StreamPosition position_from(const nlohmann::json& json) {
 class Loader::Impl {
  public:
   Impl(LoaderOptions options, const Tokenizer& tokenizer)
-      : options_(checked(std::move(options))), tokenizer_(tokenizer), dataset_(find_dataset(options_.dataset)) {
+      : options_(checked(std::move(options))),
+        tokenizer_(tokenizer),
+        dataset_(find_dataset(options_.dataset)) {
     num_streams_ = options_.virtual_streams.value_or(options_.global_batch_size);
     corpus_ = std::make_unique<Corpus>(dataset_.files, dataset_.options, options_.cache_bytes);
     tokenizer_fingerprint_ = tokenizer_fingerprint(tokenizer_);
@@ -58,9 +61,12 @@ class Loader::Impl {
   void warn_of_missing_marks() const {
     const bool bos = tokenizer_.bos_id().has_value(), eos = tokenizer_.eos_id().has_value();
     if (!bos && !eos) {
-      log::warning("the tokenizer has neither BOS nor EOS: documents are joined without a mark between them");
+      log::warning(
+          "the tokenizer has neither BOS nor EOS: documents are joined without a mark between "
+          "them");
     } else if (!bos || !eos) {
-      log::warning("the tokenizer has no {}: documents are separated by {} alone", bos ? "EOS" : "BOS", bos ? "BOS" : "EOS");
+      log::warning("the tokenizer has no {}: documents are separated by {} alone",
+                   bos ? "EOS" : "BOS", bos ? "BOS" : "EOS");
     }
   }
 
@@ -102,8 +108,8 @@ class Loader::Impl {
 
   nlohmann::json state() const {
     if (!finished_ && batches_ % accumulation() != 0) {
-      TITAN_CHECK(false, "data state asked for inside a step, after {} of {} micro-batches", batches_ % accumulation(),
-                  accumulation());
+      TITAN_CHECK(false, "data state asked for inside a step, after {} of {} micro-batches",
+                  batches_ % accumulation(), accumulation());
     }
     const int64_t steps = (batches_ + accumulation() - 1) / accumulation();
     nlohmann::json json = {{"version", kStateVersion},
@@ -113,7 +119,8 @@ class Loader::Impl {
                            {"tokenizer", tokenizer_fingerprint_},
                            {"report", report_.to_json()}};
     auto& streams = json["streams"] = nlohmann::json::object();
-    for (const auto& [stream, position] : positions_) streams[std::to_string(stream)] = to_json(position);
+    for (const auto& [stream, position] : positions_)
+      streams[std::to_string(stream)] = to_json(position);
     return json;
   }
 
@@ -122,9 +129,10 @@ class Loader::Impl {
     try {
       apply(state);
     } catch (const nlohmann::json::exception& error) {
-      throw Error("[data] the checkpoint's data position is damaged: {} — start the data anew with "
-                  "checkpoint.exclude_from_loading = [\"dataloader\"]",
-                  error.what());
+      throw Error(
+          "[data] the checkpoint's data position is damaged: {} — start the data anew with "
+          "checkpoint.exclude_from_loading = [\"dataloader\"]",
+          error.what());
     }
   }
 
@@ -147,9 +155,10 @@ class Loader::Impl {
   // A batch that the workers fill, each the rows of its own streams.
   struct Pending {
     SampleBatch batch;
-    std::vector<std::pair<int64_t, StreamPosition>> positions;  // stream of each row and where it stood after the row
-    std::vector<DataReport> reports;                            // per worker
-    size_t missing = 0;                                         // workers that have not filled it yet
+    std::vector<std::pair<int64_t, StreamPosition>>
+        positions;                    // stream of each row and where it stood after the row
+    std::vector<DataReport> reports;  // per worker
+    size_t missing = 0;               // workers that have not filled it yet
     bool all_exhausted = true;
     std::exception_ptr error;
   };
@@ -164,7 +173,8 @@ class Loader::Impl {
   int64_t stream_of(int64_t batch, int64_t row) const {
     const int64_t share = options_.global_batch_size / options_.num_readers;
     const int64_t sample = first_sample_ + batch / accumulation() * options_.global_batch_size +
-                           options_.reader * share + batch % accumulation() * options_.local_batch_size + row;
+                           options_.reader * share +
+                           batch % accumulation() * options_.local_batch_size + row;
     return sample % num_streams_;
   }
 
@@ -201,23 +211,30 @@ class Loader::Impl {
                   state.at("version").get<int>(), kStateVersion);
     }
     constexpr const char* kAnew =
-        "restore it, or start the data anew with checkpoint.exclude_from_loading = [\"dataloader\"]";
+        "restore it, or start the data anew with checkpoint.exclude_from_loading = "
+        "[\"dataloader\"]";
     if (state.at("data").get<std::string>() != hash::hex(corpus_->fingerprint())) {
-      throw Error("[data] the checkpoint was made with other data (file names, sizes, text_key or text_document differ "
-                  "from {}) — {}",
-                  dataset_.files[0].path.string(), kAnew);
+      throw Error(
+          "[data] the checkpoint was made with other data (file names, sizes, text_key or "
+          "text_document differ "
+          "from {}) — {}",
+          dataset_.files[0].path.string(), kAnew);
     }
     if (state.at("tokenizer").get<std::string>() != tokenizer_fingerprint_) {
       throw Error("[data] the checkpoint was made with another tokenizer — {}", kAnew);
     }
     const int64_t num_streams = state.at("virtual_streams");
     if (num_streams <= 0 || num_streams % options_.global_batch_size != 0) {
-      throw Error("[data] the checkpoint has {} virtual streams, no multiple of the global batch size {} — choose a "
-                  "global batch size that divides {} (a run started with a larger data.virtual_streams leaves more "
-                  "choices)",
-                  num_streams, options_.global_batch_size, num_streams);
+      throw Error(
+          "[data] the checkpoint has {} virtual streams, no multiple of the global batch size {} — "
+          "choose a "
+          "global batch size that divides {} (a run started with a larger data.virtual_streams "
+          "leaves more "
+          "choices)",
+          num_streams, options_.global_batch_size, num_streams);
     }
-    if (options_.virtual_streams && *options_.virtual_streams != num_streams && options_.reader == 0) {
+    if (options_.virtual_streams && *options_.virtual_streams != num_streams &&
+        options_.reader == 0) {
       log::warning("data.virtual_streams={} has no effect: the checkpoint goes on with its {}",
                    *options_.virtual_streams, num_streams);
     }
@@ -230,9 +247,11 @@ class Loader::Impl {
     for (auto& [stream, own] : streams_) {
       const auto found = state.at("streams").find(std::to_string(stream));
       if (found == state.at("streams").end()) {
-        throw Error("[data] the checkpoint's data position lacks stream {} of {} — it was saved without all readers' "
-                    "states; {}",
-                    stream, num_streams_, kAnew);
+        throw Error(
+            "[data] the checkpoint's data position lacks stream {} of {} — it was saved without "
+            "all readers' "
+            "states; {}",
+            stream, num_streams_, kAnew);
       }
       own.packed->seek(position_from(*found));
       positions_[stream] = own.packed->position();
@@ -271,11 +290,13 @@ class Loader::Impl {
       report.padded_labels += options_.seq_len + 1 - tokens;
       valid += tokens - 1;
       const auto begin = static_cast<std::ptrdiff_t>(row * options_.seq_len);
-      std::copy_n(sample.begin(), std::min(tokens, options_.seq_len), pending.batch.inputs.begin() + begin);
+      std::copy_n(sample.begin(), std::min(tokens, options_.seq_len),
+                  pending.batch.inputs.begin() + begin);
       std::copy_n(sample.begin() + 1, tokens - 1, pending.batch.labels.begin() + begin);
     }
-    exhausted = std::ranges::all_of(
-        streams_, [&](const auto& own) { return own.second.worker != worker || own.second.packed->exhausted(); });
+    exhausted = std::ranges::all_of(streams_, [&](const auto& own) {
+      return own.second.worker != worker || own.second.packed->exhausted();
+    });
   }
 
   // False when it failed; next() then throws the error.
@@ -302,7 +323,8 @@ class Loader::Impl {
       Pending* pending = nullptr;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return stopping_ || batch < batches_taken_ + options_.prefetch; });
+        changed_.wait(lock,
+                      [&] { return stopping_ || batch < batches_taken_ + options_.prefetch; });
         if (stopping_) return;
         pending = &open_batch(batch);
       }
@@ -349,8 +371,8 @@ class Loader::Impl {
     if (options_.reader == 0 && report_.epoch > logged_epoch_ &&
         (report_.epoch < 10 || report_.epoch >= 2 * logged_epoch_)) {
       logged_epoch_ = report_.epoch;
-      log::info("dataset {} is being re-looped: pass {} begins after {} samples of this reader", dataset_.name,
-                logged_epoch_ + 1, report_.samples);
+      log::info("dataset {} is being re-looped: pass {} begins after {} samples of this reader",
+                dataset_.name, logged_epoch_ + 1, report_.samples);
     }
   }
 
@@ -363,7 +385,8 @@ class Loader::Impl {
   int64_t first_sample_ = 0;  // of the run, where batch 0 begins
   bool count_irregularities_ = true;
 
-  std::map<int64_t, OwnStream> streams_;  // used by the workers; the map itself does not change while they run
+  std::map<int64_t, OwnStream>
+      streams_;  // used by the workers; the map itself does not change while they run
   std::vector<TextExtractor> extractors_;  // one per worker
 
   // The training thread's view: what was handed out.
@@ -385,7 +408,8 @@ class Loader::Impl {
 
 std::string tokenizer_fingerprint(const Tokenizer& tokenizer) {
   constexpr std::string_view kProbe =
-      "The quick brown fox; 0123456789 \xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80\n\tint main() { return x[3] != 'a'; }  ";
+      "The quick brown fox; 0123456789 \xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80\n\tint main() { return "
+      "x[3] != 'a'; }  ";
   std::vector<int32_t> ids;
   tokenizer.encode(kProbe, ids);
   hash::Xxh3 hash;
@@ -416,7 +440,8 @@ nlohmann::json Loader::merge_states(std::span<const nlohmann::json> states) {
     for (const char* key : {"version", "virtual_streams", "data", "tokenizer"}) {
       TITAN_CHECK(state.at(key) == merged.at(key), "readers agree on {}", key);
     }
-    merged["samples"] = std::max(merged["samples"].get<int64_t>(), state.at("samples").get<int64_t>());
+    merged["samples"] =
+        std::max(merged["samples"].get<int64_t>(), state.at("samples").get<int64_t>());
     merged["streams"].update(state.at("streams"));
     report += DataReport::from_json(state.at("report"));
   }

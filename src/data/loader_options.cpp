@@ -18,30 +18,37 @@ void check(const LoaderOptions& o) {
   check_positive(o.local_batch_size, "training.local_batch_size");
   check_positive(o.global_batch_size, "training.global_batch_size");
   check_positive(o.threads, "data.threads");
-  TITAN_CHECK(o.num_readers > 0 && o.reader >= 0 && o.reader < o.num_readers, "reader {} of {}", o.reader,
-              o.num_readers);
+  TITAN_CHECK(o.num_readers > 0 && o.reader >= 0 && o.reader < o.num_readers, "reader {} of {}",
+              o.reader, o.num_readers);
   if (o.prefetch < 0) throw Error("[data] data.prefetch = {} — it must be 0 or more", o.prefetch);
   if (o.num_epochs && *o.num_epochs <= 0) {
     throw Error("[data] training.num_epochs = {} — it must be at least 1", *o.num_epochs);
   }
   const int64_t round = o.local_batch_size * o.num_readers;
   if (o.global_batch_size % round != 0) {
-    throw Error("[data] training.global_batch_size = {} is no multiple of local_batch_size x data-parallel readers = "
-                "{} x {} = {} — the nearest are {} and {}",
-                o.global_batch_size, o.local_batch_size, o.num_readers, round,
-                std::max<int64_t>(1, o.global_batch_size / round) * round, (o.global_batch_size / round + 1) * round);
+    throw Error(
+        "[data] training.global_batch_size = {} is no multiple of local_batch_size x data-parallel "
+        "readers = "
+        "{} x {} = {} — the nearest are {} and {}",
+        o.global_batch_size, o.local_batch_size, o.num_readers, round,
+        std::max<int64_t>(1, o.global_batch_size / round) * round,
+        (o.global_batch_size / round + 1) * round);
   }
-  if (o.virtual_streams && (*o.virtual_streams <= 0 || *o.virtual_streams % o.global_batch_size != 0)) {
-    throw Error("[data] data.virtual_streams = {} is no multiple of the global batch size {} — the nearest is {}",
-                *o.virtual_streams, o.global_batch_size,
-                std::max<int64_t>(1, *o.virtual_streams / o.global_batch_size) * o.global_batch_size);
+  if (o.virtual_streams &&
+      (*o.virtual_streams <= 0 || *o.virtual_streams % o.global_batch_size != 0)) {
+    throw Error(
+        "[data] data.virtual_streams = {} is no multiple of the global batch size {} — the nearest "
+        "is {}",
+        *o.virtual_streams, o.global_batch_size,
+        std::max<int64_t>(1, *o.virtual_streams / o.global_batch_size) * o.global_batch_size);
   }
 }
 
 namespace {
 
-DatasetRequest request_of(const char* section, const std::string& name, const std::optional<std::string>& path,
-                          Split split, const config::Data& data) {
+DatasetRequest request_of(const char* section, const std::string& name,
+                          const std::optional<std::string>& path, Split split,
+                          const config::Data& data) {
   return {.name = name,
           .path = path.value_or(""),
           .split = split,
@@ -52,14 +59,16 @@ DatasetRequest request_of(const char* section, const std::string& name, const st
 
 }  // namespace
 
-LoaderOptions training_loader(const config::Training& training, const config::Data& data, int64_t reader,
-                              int64_t num_readers) {
+LoaderOptions training_loader(const config::Training& training, const config::Data& data,
+                              int64_t reader, int64_t num_readers) {
   LoaderOptions options;
-  options.dataset = request_of("training", training.dataset, training.dataset_path, Split::kTrain, data);
+  options.dataset =
+      request_of("training", training.dataset, training.dataset_path, Split::kTrain, data);
   options.seq_len = training.seq_len;
   options.local_batch_size = training.local_batch_size;
-  options.global_batch_size =
-      training.global_batch_size > 0 ? training.global_batch_size : training.local_batch_size * num_readers;
+  options.global_batch_size = training.global_batch_size > 0
+                                  ? training.global_batch_size
+                                  : training.local_batch_size * num_readers;
   options.reader = reader;
   options.num_readers = num_readers;
   options.virtual_streams = data.virtual_streams;
@@ -69,11 +78,11 @@ LoaderOptions training_loader(const config::Training& training, const config::Da
   return options;
 }
 
-LoaderOptions validation_loader(const config::Validation& validation, const config::Data& data, int64_t reader,
-                                int64_t num_readers) {
+LoaderOptions validation_loader(const config::Validation& validation, const config::Data& data,
+                                int64_t reader, int64_t num_readers) {
   LoaderOptions options;
-  options.dataset =
-      request_of("validation", validation.dataset, validation.dataset_path, Split::kValidation, data);
+  options.dataset = request_of("validation", validation.dataset, validation.dataset_path,
+                               Split::kValidation, data);
   options.seq_len = validation.seq_len;
   options.local_batch_size = validation.local_batch_size;
   options.global_batch_size = validation.local_batch_size * num_readers;

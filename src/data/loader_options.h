@@ -28,13 +28,14 @@ struct LoaderOptions {
 // Throws Error naming key, value and the nearest legal one.
 void check(const LoaderOptions& options);
 
-// The training set, for reader `reader` of the `num_readers` data-parallel ones. Endless unless training.num_epochs is
-// set.
-LoaderOptions training_loader(const config::Training& training, const config::Data& data, int64_t reader,
-                              int64_t num_readers);
+// The training set, for reader `reader` of the `num_readers` data-parallel ones. Endless unless
+// training.num_epochs is set.
+LoaderOptions training_loader(const config::Training& training, const config::Data& data,
+                              int64_t reader, int64_t num_readers);
 
-// The validation set: with validation.steps = -1 one finite pass over all of it, else endless (take that many batches).
-LoaderOptions validation_loader(const config::Validation& validation, const config::Data& data, int64_t reader,
-                                int64_t num_readers);
+// The validation set: with validation.steps = -1 one finite pass over all of it, else endless (take
+// that many batches).
+LoaderOptions validation_loader(const config::Validation& validation, const config::Data& data,
+                                int64_t reader, int64_t num_readers);
 
 }  // namespace titan::data

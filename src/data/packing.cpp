@@ -7,7 +7,8 @@
 
 namespace titan::data {
 
-PackedStream::PackedStream(int64_t stream, const PackingOptions& options, Corpus& corpus, const Tokenizer& tokenizer)
+PackedStream::PackedStream(int64_t stream, const PackingOptions& options, Corpus& corpus,
+                           const Tokenizer& tokenizer)
     : stream_(stream), options_(options), corpus_(corpus), tokenizer_(tokenizer) {
   next_.record = first_record(0);
   exhausted_ = options_.num_epochs && *options_.num_epochs <= 0;
@@ -37,7 +38,8 @@ StreamPosition PackedStream::position() const {
   return position;
 }
 
-void PackedStream::tokenize(TextExtractor& extractor, const FoundRecord& found, DataReport* report) {
+void PackedStream::tokenize(TextExtractor& extractor, const FoundRecord& found,
+                            DataReport* report) {
   const bool count = report && options_.count_irregularities && next_.epoch == 0;
   if (count) add_notes(corpus_, found, *report);
   const auto& file = corpus_.files()[static_cast<size_t>(found.start.file)];
@@ -63,9 +65,11 @@ void PackedStream::begin_epoch(DataReport& report) {
   next_.used = 0;
   exhausted_ = options_.num_epochs && next_.epoch >= *options_.num_epochs;
   if (!options_.num_epochs && empty_epochs_ > options_.num_streams) {
-    throw Error("[data] no document with text in {} ({} records, {} files) — check training.dataset_path and "
-                "data.text_key; titan data info says what is there",
-                corpus_.files()[0].path.string(), corpus_.size().value_or(0), corpus_.files().size());
+    throw Error(
+        "[data] no document with text in {} ({} records, {} files) — check training.dataset_path "
+        "and "
+        "data.text_key; titan data info says what is there",
+        corpus_.files()[0].path.string(), corpus_.size().value_or(0), corpus_.files().size());
   }
 }
 
@@ -82,10 +86,13 @@ bool PackedStream::append_document(TextExtractor& extractor, DataReport& report)
     tokenize(extractor, *found, next_.used > 0 ? nullptr : &report);
     const auto made = static_cast<int64_t>(buffer_.size() - before);
     if (next_.used > made) {
-      throw Error("[data] {}:{} has {} tokens, the checkpoint used {} of it: the data or the tokenizer changed — "
-                  "restore them, or start the data anew with checkpoint.exclude_from_loading = [\"dataloader\"]",
-                  corpus_.files()[static_cast<size_t>(found->start.file)].path.string(), found->record().line, made,
-                  next_.used);
+      throw Error(
+          "[data] {}:{} has {} tokens, the checkpoint used {} of it: the data or the tokenizer "
+          "changed — "
+          "restore them, or start the data anew with checkpoint.exclude_from_loading = "
+          "[\"dataloader\"]",
+          corpus_.files()[static_cast<size_t>(found->start.file)].path.string(),
+          found->record().line, made, next_.used);
     }
     if (next_.used == 0) report.tokens += made;
     tokens_in_epoch_ += made;
@@ -93,7 +100,8 @@ bool PackedStream::append_document(TextExtractor& extractor, DataReport& report)
     last_.start = found->start;
     last_tokens_ = made;
     buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(before),
-                  buffer_.begin() + static_cast<std::ptrdiff_t>(before) + static_cast<std::ptrdiff_t>(next_.used));
+                  buffer_.begin() + static_cast<std::ptrdiff_t>(before) +
+                      static_cast<std::ptrdiff_t>(next_.used));
     next_.record += options_.num_streams;
     next_.used = 0;
     next_.start = found->start;

@@ -1,9 +1,9 @@
-// Packing: one virtual stream joins its documents, each between BOS and EOS, and cuts the tokens into samples of
-// seq_len + 1 without overlap.
+// Packing: one virtual stream joins its documents, each between BOS and EOS, and cuts the tokens
+// into samples of seq_len + 1 without overlap.
 //
-// Which documents: with V streams, record r of pass e over the data set belongs to stream (r + e) mod V. The shift by
-// one per pass lets every stream see every document in time, and keeps a stream from starving where the data set has
-// fewer documents than there are streams.
+// Which documents: with V streams, record r of pass e over the data set belongs to stream (r + e)
+// mod V. The shift by one per pass lets every stream see every document in time, and keeps a stream
+// from starving where the data set has fewer documents than there are streams.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,14 @@
 
 namespace titan::data {
 
-// Where a stream stands: `used` tokens of document `record` in pass `epoch` are already in samples. Stored in
-// checkpoints; nothing else of a stream is.
+// Where a stream stands: `used` tokens of document `record` in pass `epoch` are already in samples.
+// Stored in checkpoints; nothing else of a stream is.
 struct StreamPosition {
   int64_t epoch = 0;
   int64_t record = 0;
   int64_t used = 0;
-  BlockStart start;  // a hint that saves reading from the beginning; the sample order does not depend on it
+  BlockStart start;  // a hint that saves reading from the beginning; the sample order does not
+                     // depend on it
 };
 
 struct PackingOptions {
@@ -36,13 +37,15 @@ struct PackingOptions {
 class PackedStream {
  public:
   // `corpus` and `tokenizer` must outlive it.
-  PackedStream(int64_t stream, const PackingOptions& options, Corpus& corpus, const Tokenizer& tokenizer);
+  PackedStream(int64_t stream, const PackingOptions& options, Corpus& corpus,
+               const Tokenizer& tokenizer);
 
   // Continues from a position that position() gave.
   void seek(const StreamPosition& position);
 
-  // Writes the next sample to `out` (room for seq_len + 1 ids) and returns how many tokens it has: seq_len + 1, fewer
-  // for the last one of a finite set (at least 2), 0 when nothing is left. What was read is added to `report`.
+  // Writes the next sample to `out` (room for seq_len + 1 ids) and returns how many tokens it has:
+  // seq_len + 1, fewer for the last one of a finite set (at least 2), 0 when nothing is left. What
+  // was read is added to `report`.
   int64_t next(TextExtractor& extractor, int32_t* out, DataReport& report);
   bool exhausted() const { return exhausted_ && pending() == 0; }
   // Valid between calls of next().
@@ -60,10 +63,11 @@ class PackedStream {
   PackingOptions options_;
   Corpus& corpus_;
   const Tokenizer& tokenizer_;
-  std::vector<int32_t> buffer_;  // tokens from head_ on are not used yet; all belong to the last document appended
+  std::vector<int32_t>
+      buffer_;  // tokens from head_ on are not used yet; all belong to the last document appended
   size_t head_ = 0;
-  StreamPosition next_;              // the document to append next (used tokens are skipped)
-  StreamPosition last_;              // the document appended last
+  StreamPosition next_;  // the document to append next (used tokens are skipped)
+  StreamPosition last_;  // the document appended last
   int64_t last_tokens_ = 0;
   int64_t tokens_in_epoch_ = 0;
   int64_t empty_epochs_ = 0;

@@ -94,15 +94,17 @@ DataReport DataReport::from_json(const nlohmann::json& json) {
 std::vector<std::string> DataReport::lines() const {
   std::vector<std::string> lines;
   lines.push_back(fmt::format("data: documents={} text={} tokens={} samples={} epochs_begun={}",
-                              text::with_commas(documents), text::bytes(text_bytes), text::with_commas(tokens),
-                              text::with_commas(samples), epoch + 1));
+                              text::with_commas(documents), text::bytes(text_bytes),
+                              text::with_commas(tokens), text::with_commas(samples), epoch + 1));
   if (padded_labels > 0 || unlabelled_tokens > 0) {
     lines.push_back(fmt::format("data: end of the pass: padded_labels={} unlabelled_tokens={}",
-                                text::with_commas(padded_labels), text::with_commas(unlabelled_tokens)));
+                                text::with_commas(padded_labels),
+                                text::with_commas(unlabelled_tokens)));
   }
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    lines.push_back(fmt::format("data: {}={} ({}){}", kRules[i].name, text::with_commas(counts[i]), kRules[i].rule,
+    lines.push_back(fmt::format("data: {}={} ({}){}", kRules[i].name, text::with_commas(counts[i]),
+                                kRules[i].rule,
                                 first[i].empty() ? "" : fmt::format(", first at {}", first[i])));
   }
   return lines;

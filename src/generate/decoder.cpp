@@ -16,7 +16,8 @@ constexpr int64_t kPaddedChunk = 512;
 
 }  // namespace
 
-int64_t cache_bytes(const models::ModelArgs& args, int64_t rows, int64_t capacity, at::ScalarType dtype) {
+int64_t cache_bytes(const models::ModelArgs& args, int64_t rows, int64_t capacity,
+                    at::ScalarType dtype) {
   return 2 * args.num_layers * args.num_kv_heads * args.head_dim * rows * capacity *
          static_cast<int64_t>(c10::elementSize(dtype));
 }
@@ -52,7 +53,8 @@ Tensor Decoder::prefill(std::span<const std::vector<int32_t>> prompts, int64_t m
     const auto& prompt = prompts[static_cast<size_t>(row)];
     const int64_t pad = columns - static_cast<int64_t>(prompt.size());
     padding.mutable_data_ptr<int64_t>()[row] = pad;
-    std::copy(prompt.begin(), prompt.end(), tokens.mutable_data_ptr<int64_t>() + row * columns + pad);
+    std::copy(prompt.begin(), prompt.end(),
+              tokens.mutable_data_ptr<int64_t>() + row * columns + pad);
   }
   cache_.padded = shortest < longest;
   cache_.padding = padding.to(device_);
@@ -67,7 +69,8 @@ Tensor Decoder::prefill(std::span<const std::vector<int32_t>> prompts, int64_t m
 }
 
 Tensor Decoder::step(std::span<const int32_t> ids) {
-  TITAN_CHECK(static_cast<int64_t>(ids.size()) == rows_, "{} tokens for {} rows", ids.size(), rows_);
+  TITAN_CHECK(static_cast<int64_t>(ids.size()) == rows_, "{} tokens for {} rows", ids.size(),
+              rows_);
   const at::NoGradGuard no_grad;
   Tensor tokens = at::empty({rows_, 1}, at::kLong);
   std::copy(ids.begin(), ids.end(), tokens.mutable_data_ptr<int64_t>());
@@ -75,11 +78,15 @@ Tensor Decoder::step(std::span<const int32_t> ids) {
 }
 
 // Hidden state of the last column, [rows, dim].
-Tensor Decoder::advance(const Tensor& tokens) { return model_.hidden(tokens, runner_, cache_).select(1, -1); }
+Tensor Decoder::advance(const Tensor& tokens) {
+  return model_.hidden(tokens, runner_, cache_).select(1, -1);
+}
 
 Tensor Decoder::logits(const Tensor& hidden) {
   // The copy to the host waits for the device: the next token is chosen there.
-  return at::mm(hidden, runner_.parameter(model_.output_weight()).t()).to(at::kCPU, at::kFloat).contiguous();
+  return at::mm(hidden, runner_.parameter(model_.output_weight()).t())
+      .to(at::kCPU, at::kFloat)
+      .contiguous();
 }
 
 void Decoder::keep_rows(std::span<const int64_t> rows) {

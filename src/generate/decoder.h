@@ -1,6 +1,6 @@
-// A model that goes on with a batch of token sequences, a token at a time, without computing the past again. Keys and values
-// lie in a cache whose memory is reserved at the start; prompts of different lengths are padded on the left, so that all
-// rows end at the same column.
+// A model that goes on with a batch of token sequences, a token at a time, without computing the
+// past again. Keys and values lie in a cache whose memory is reserved at the start; prompts of
+// different lengths are padded on the left, so that all rows end at the same column.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,15 +16,16 @@
 namespace titan::generate {
 
 // Bytes of the keys and values of `rows` sequences of `capacity` tokens.
-int64_t cache_bytes(const models::ModelArgs& args, int64_t rows, int64_t capacity, at::ScalarType dtype);
+int64_t cache_bytes(const models::ModelArgs& args, int64_t rows, int64_t capacity,
+                    at::ScalarType dtype);
 
 class Decoder {
  public:
   // `model` must outlive the decoder; its parameters are used in `dtype`.
   Decoder(models::Model& model, at::ScalarType dtype, at::Device device);
 
-  // Forgets everything and reads the prompts (none empty), with room for `max_new_tokens` more. Returns the logits after the
-  // last token of each: [rows, vocab] float32 on the CPU.
+  // Forgets everything and reads the prompts (none empty), with room for `max_new_tokens` more.
+  // Returns the logits after the last token of each: [rows, vocab] float32 on the CPU.
   at::Tensor prefill(std::span<const std::vector<int32_t>> prompts, int64_t max_new_tokens);
 
   // Reads the next token of each row; logits as above. REQUIRES room left.

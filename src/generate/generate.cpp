@@ -18,9 +18,13 @@ struct Row {
 
 class Batch {
  public:
-  Batch(Decoder& decoder, const data::Tokenizer& tokenizer, const Options& options, const Listener& listener,
-        Timing& timing)
-      : decoder_(decoder), tokenizer_(tokenizer), options_(options), listener_(listener), timing_(timing) {}
+  Batch(Decoder& decoder, const data::Tokenizer& tokenizer, const Options& options,
+        const Listener& listener, Timing& timing)
+      : decoder_(decoder),
+        tokenizer_(tokenizer),
+        options_(options),
+        listener_(listener),
+        timing_(timing) {}
 
   void run(std::span<const std::vector<int32_t>> prompts, size_t first) {
     for (size_t i = 0; i < prompts.size(); ++i) {
@@ -45,7 +49,8 @@ class Batch {
   }
 
  private:
-  // Chooses a token for each row, takes finished rows out, and returns the tokens of those that go on.
+  // Chooses a token for each row, takes finished rows out, and returns the tokens of those that go
+  // on.
   std::vector<int32_t> choose(const at::Tensor& logits) {
     const auto vocab = static_cast<size_t>(logits.size(1));
     // Rows of the embedding behind the tokenizer's last id stand for no text.
@@ -108,8 +113,8 @@ size_t longest_of(std::span<const std::vector<int32_t>> prompts) {
   return longest;
 }
 
-std::span<const std::vector<int32_t>> batch_at(std::span<const std::vector<int32_t>> prompts, size_t begin,
-                                               int64_t batch_size) {
+std::span<const std::vector<int32_t>> batch_at(std::span<const std::vector<int32_t>> prompts,
+                                               size_t begin, int64_t batch_size) {
   return prompts.subspan(begin, std::min(static_cast<size_t>(batch_size), prompts.size() - begin));
 }
 
@@ -117,9 +122,12 @@ std::span<const std::vector<int32_t>> batch_at(std::span<const std::vector<int32
 
 const char* to_text(Finish finish) {
   switch (finish) {
-    case Finish::kLength: return "length";
-    case Finish::kEnd: return "end";
-    case Finish::kStopped: return "stopped";
+    case Finish::kLength:
+      return "length";
+    case Finish::kEnd:
+      return "end";
+    case Finish::kStopped:
+      return "stopped";
   }
   return "";
 }
@@ -128,32 +136,40 @@ std::vector<int32_t> encode_prompt(const data::Tokenizer& tokenizer, std::string
   std::vector<int32_t> ids = tokenizer.document_prefix();
   tokenizer.encode(text, ids);
   if (ids.empty()) {
-    throw Error("[generate] the prompt is empty and the tokenizer has no BOS that a text could start with — give a prompt");
+    throw Error(
+        "[generate] the prompt is empty and the tokenizer has no BOS that a text could start with "
+        "— give a prompt");
   }
   return ids;
 }
 
-std::string check(std::span<const std::vector<int32_t>> prompts, int64_t context, const Options& options) {
+std::string check(std::span<const std::vector<int32_t>> prompts, int64_t context,
+                  const Options& options) {
   check(options.sampling);
   if (options.max_new_tokens < 1) {
     throw Error("[generate] max_new_tokens is {} — it must be at least 1", options.max_new_tokens);
   }
-  if (options.batch_size < 1) throw Error("[generate] batch_size is {} — it must be at least 1", options.batch_size);
+  if (options.batch_size < 1)
+    throw Error("[generate] batch_size is {} — it must be at least 1", options.batch_size);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<int64_t>(prompts[i].size());
     if (length <= context) continue;
-    throw Error("[generate] prompt {} has {} tokens (BOS included), the model's context is {} — shorten it by {}", i + 1,
-                length, context, length - context);
+    throw Error(
+        "[generate] prompt {} has {} tokens (BOS included), the model's context is {} — shorten it "
+        "by {}",
+        i + 1, length, context, length - context);
   }
   const int64_t longest = static_cast<int64_t>(longest_of(prompts));
   if (options.max_new_tokens <= context - longest) return "";
-  return fmt::format("{} prompt tokens and {} new ones are more than the model's context of {}: beyond it the text may get "
-                     "worse (max_new_tokens = {} stays inside)", longest, options.max_new_tokens, context,
-                     std::max<int64_t>(context - longest, 1));
+  return fmt::format(
+      "{} prompt tokens and {} new ones are more than the model's context of {}: beyond it the "
+      "text may get "
+      "worse (max_new_tokens = {} stays inside)",
+      longest, options.max_new_tokens, context, std::max<int64_t>(context - longest, 1));
 }
 
-int64_t cache_bytes(std::span<const std::vector<int32_t>> prompts, const models::ModelArgs& args, const Options& options,
-                    at::ScalarType dtype) {
+int64_t cache_bytes(std::span<const std::vector<int32_t>> prompts, const models::ModelArgs& args,
+                    const Options& options, at::ScalarType dtype) {
   int64_t most = 0;
   for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(options.batch_size)) {
     const auto batch = batch_at(prompts, begin, options.batch_size);
@@ -163,12 +179,14 @@ int64_t cache_bytes(std::span<const std::vector<int32_t>> prompts, const models:
   return most;
 }
 
-Timing generate(Decoder& decoder, const data::Tokenizer& tokenizer, std::span<const std::vector<int32_t>> prompts,
-                const Options& options, const Listener& listener) {
+Timing generate(Decoder& decoder, const data::Tokenizer& tokenizer,
+                std::span<const std::vector<int32_t>> prompts, const Options& options,
+                const Listener& listener) {
   Timing timing;
   for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(options.batch_size)) {
     if (options.stop && options.stop()) break;
-    Batch(decoder, tokenizer, options, listener, timing).run(batch_at(prompts, begin, options.batch_size), begin);
+    Batch(decoder, tokenizer, options, listener, timing)
+        .run(batch_at(prompts, begin, options.batch_size), begin);
   }
   return timing;
 }

@@ -12,7 +12,8 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string prompt_of_json(std::string_view line, const std::string& where) {
   const auto object = json::parse_strict(line, where);
-  if (!object.is_object()) throw Error("{}: a JSON object is needed, like {{\"prompt\": \"…\"}}", where);
+  if (!object.is_object())
+    throw Error("{}: a JSON object is needed, like {{\"prompt\": \"…\"}}", where);
   for (const char* key : {"prompt", "text"}) {
     if (object.contains(key)) return json::string_member(object, key, where);
   }
@@ -35,8 +36,9 @@ PromptFile parse_prompts(std::string_view content, const std::string& name) {
     if (text::trim(line).empty()) {
       ++file.blank_lines;
     } else {
-      file.prompts.push_back(is_json ? prompt_of_json(line, fmt::format("[generate] {}:{}", name, number))
-                                     : std::string(line));
+      file.prompts.push_back(
+          is_json ? prompt_of_json(line, fmt::format("[generate] {}:{}", name, number))
+                  : std::string(line));
     }
   }
   if (file.prompts.empty()) throw Error("[generate] {} holds no prompt — write one a line", name);
@@ -44,7 +46,8 @@ PromptFile parse_prompts(std::string_view content, const std::string& name) {
 }
 
 PromptFile read_prompts(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) throw Error("[generate] there is no file {} — check --prompt_file", path.string());
+  if (!std::filesystem::exists(path))
+    throw Error("[generate] there is no file {} — check --prompt_file", path.string());
   if (std::filesystem::is_directory(path)) {
     throw Error("[generate] {} is a folder — --prompt_file needs a file", path.string());
   }

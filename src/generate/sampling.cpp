@@ -29,8 +29,10 @@ void check_finite(std::span<const float> logits) {
     largest = std::max(largest, logit);
   }
   if (has_nan || std::isinf(largest)) {
-    throw Error("[generate] the model's logits are not finite — the run that made this checkpoint has diverged, or --dtype "
-                "is too narrow (try float32)");
+    throw Error(
+        "[generate] the model's logits are not finite — the run that made this checkpoint has "
+        "diverged, or --dtype "
+        "is too narrow (try float32)");
   }
 }
 
@@ -68,14 +70,17 @@ void take_top_p(std::vector<Candidate>& all, double share) {
 
 void check(const SamplingOptions& options) {
   if (!std::isfinite(options.temperature) || options.temperature < 0) {
-    throw Error("[generate] temperature is {} — it must be 0 (always the likeliest token) or more", options.temperature);
+    throw Error("[generate] temperature is {} — it must be 0 (always the likeliest token) or more",
+                options.temperature);
   }
   if (options.top_k < 0) {
-    throw Error("[generate] top_k is {} — it must be 0 (all tokens) or the number of tokens to choose from",
-                options.top_k);
+    throw Error(
+        "[generate] top_k is {} — it must be 0 (all tokens) or the number of tokens to choose from",
+        options.top_k);
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
-    throw Error("[generate] top_p is {} — it must be above 0 and at most 1 (all tokens)", options.top_p);
+    throw Error("[generate] top_p is {} — it must be above 0 and at most 1 (all tokens)",
+                options.top_p);
   }
 }
 
@@ -86,10 +91,12 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingO
   const double largest = *std::max_element(logits.begin(), logits.end());
   std::vector<Candidate> kept;
   for (const int32_t id : take_top_k(logits, options.top_k)) {
-    kept.push_back({id, std::exp((logits[static_cast<size_t>(id)] - largest) / options.temperature)});
+    kept.push_back(
+        {id, std::exp((logits[static_cast<size_t>(id)] - largest) / options.temperature)});
   }
   if (options.top_p < 1) take_top_p(kept, options.top_p);
-  std::sort(kept.begin(), kept.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  std::sort(kept.begin(), kept.end(),
+            [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   double total = 0;
   for (const auto& candidate : kept) total += candidate.probability;
   for (auto& candidate : kept) candidate.probability /= total;
@@ -101,7 +108,8 @@ double uniform(uint64_t seed, uint64_t row, uint64_t step) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-int32_t sample(std::span<const float> logits, const SamplingOptions& options, uint64_t row, uint64_t step) {
+int32_t sample(std::span<const float> logits, const SamplingOptions& options, uint64_t row,
+               uint64_t step) {
   const auto kept = candidates(logits, options);
   const double target = uniform(options.seed, row, step);
   double reached = 0;

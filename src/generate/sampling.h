@@ -1,6 +1,7 @@
-// From the logits of one position to a token: temperature, then top-k, then top-p, then one draw. Plain C++ on the host, so
-// that every device draws the same token from the same logits. The uniform numbers are a function of (seed, row, step):
-// what a prompt gets does not depend on the prompts that share its batch.
+// From the logits of one position to a token: temperature, then top-k, then top-p, then one draw.
+// Plain C++ on the host, so that every device draws the same token from the same logits. The
+// uniform numbers are a function of (seed, row, step): what a prompt gets does not depend on the
+// prompts that share its batch.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +25,16 @@ struct Candidate {
   double probability = 0;
 };
 
-// The tokens that may be drawn, by rising id, with probabilities that sum to 1. Among equal logits at the border of top-k
-// or top-p the lower id stays. Linear in the vocabulary: the whole of it is never sorted. Throws Error when a logit is NaN
-// or the largest is infinite.
+// The tokens that may be drawn, by rising id, with probabilities that sum to 1. Among equal logits
+// at the border of top-k or top-p the lower id stays. Linear in the vocabulary: the whole of it is
+// never sorted. Throws Error when a logit is NaN or the largest is infinite.
 std::vector<Candidate> candidates(std::span<const float> logits, const SamplingOptions& options);
 
 // In [0, 1), 53 bits, equally distributed over rows and steps.
 double uniform(uint64_t seed, uint64_t row, uint64_t step);
 
 // The token for `step` (0: the first new one) of prompt `row`.
-int32_t sample(std::span<const float> logits, const SamplingOptions& options, uint64_t row, uint64_t step);
+int32_t sample(std::span<const float> logits, const SamplingOptions& options, uint64_t row,
+               uint64_t step);
 
 }  // namespace titan::generate

@@ -26,7 +26,8 @@ std::string TextStream::push(int32_t id) {
     bytes += tokenizer_->token_bytes(token);
     ends.push_back(bytes.size());
   }
-  // A character may end at `end` when its bytes are whole there or the next byte cannot go on with it.
+  // A character may end at `end` when its bytes are whole there or the next byte cannot go on with
+  // it.
   const auto may_cut = [&](size_t end) {
     const auto head = std::string_view(bytes).substr(0, end);
     return text::complete_utf8_prefix(head) == end ||
@@ -37,7 +38,9 @@ std::string TextStream::push(int32_t id) {
   return count > 0 ? emit(count) : std::string();
 }
 
-std::string TextStream::finish() { return pending_.empty() ? std::string() : emit(pending_.size()); }
+std::string TextStream::finish() {
+  return pending_.empty() ? std::string() : emit(pending_.size());
+}
 
 std::string TextStream::emit(size_t count) {
   const std::string before = tokenizer_->decode(context_);
@@ -48,7 +51,8 @@ std::string TextStream::emit(size_t count) {
   context_ = ids;
   keep_last(context_, kContextTokens);
   if (after.starts_with(before)) return after.substr(before.size());
-  // Ill-formed bytes can make some decoders write the context in another way; it is on the screen already.
+  // Ill-formed bytes can make some decoders write the context in another way; it is on the screen
+  // already.
   return tokenizer_->decode(std::span(ids).last(count));
 }
 

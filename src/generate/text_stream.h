@@ -1,6 +1,6 @@
-// Tokens in, text out, a piece at a time: a piece ends where the bytes of a character do, and the pieces together are what
-// decoding all tokens at once gives. A few earlier tokens are decoded along, because some tokenizers write a token
-// differently at the start of a text.
+// Tokens in, text out, a piece at a time: a piece ends where the bytes of a character do, and the
+// pieces together are what decoding all tokens at once gives. A few earlier tokens are decoded
+// along, because some tokenizers write a token differently at the start of a text.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ TrainedWith read_config(const nlohmann::json& state) {
     return root[section][key].value_or(std::string());
   };
   const std::string older = text_of("model", "tokenizer_path");
-  return {older.empty() ? text_of("model", "hf_assets_path") : older, text_of("job", "dump_folder")};
+  return {older.empty() ? text_of("model", "hf_assets_path") : older,
+          text_of("job", "dump_folder")};
 }
 
 // Where the tokenizer of a run may lie now, most likely first.
@@ -47,14 +48,16 @@ std::vector<fs::path> places(const TrainedWith& trained, const fs::path& run_fol
   if (trained.tokenizer.empty()) return found;
   found.push_back(trained.tokenizer);
   if (run_folder.empty() || trained.dump_folder.empty()) return found;
-  const auto inside = trained.tokenizer.lexically_normal().lexically_relative((trained.dump_folder / "").lexically_normal());
+  const auto inside = trained.tokenizer.lexically_normal().lexically_relative(
+      (trained.dump_folder / "").lexically_normal());
   if (!inside.empty() && *inside.begin() != "..") found.push_back(run_folder / inside);
   return found;
 }
 
 }  // namespace
 
-TokenizerChoice choose_tokenizer(const fs::path& given, const Source& source, const nlohmann::json& state) {
+TokenizerChoice choose_tokenizer(const fs::path& given, const Source& source,
+                                 const nlohmann::json& state) {
   if (!given.empty()) return {given, "given by --tokenizer"};
   if (holds_tokenizer(source.folder)) return {source.folder, "in the model's folder"};
   const auto tried = places(read_config(state), source.run_folder);
@@ -62,26 +65,37 @@ TokenizerChoice choose_tokenizer(const fs::path& given, const Source& source, co
     if (fs::exists(place)) return {place, "that the run was trained with"};
   }
   if (tried.empty()) {
-    throw Error("[generate] no tokenizer is in {}, and no config of a run names one — give --tokenizer PATH",
-                source.folder.string());
+    throw Error(
+        "[generate] no tokenizer is in {}, and no config of a run names one — give --tokenizer "
+        "PATH",
+        source.folder.string());
   }
   std::vector<std::string> names;
   for (const auto& place : tried) names.push_back(fs::absolute(place).lexically_normal().string());
-  throw Error("[generate] the run was trained with the tokenizer {}, which is not there (looked at {}) — give --tokenizer "
-              "PATH", tried.front().string(), text::join(names, ", "));
+  throw Error(
+      "[generate] the run was trained with the tokenizer {}, which is not there (looked at {}) — "
+      "give --tokenizer "
+      "PATH",
+      tried.front().string(), text::join(names, ", "));
 }
 
-std::string check_tokenizer(const data::Tokenizer& tokenizer, const TokenizerChoice& choice, int64_t model_vocab_size,
-                            const nlohmann::json& state) {
+std::string check_tokenizer(const data::Tokenizer& tokenizer, const TokenizerChoice& choice,
+                            int64_t model_vocab_size, const nlohmann::json& state) {
   if (tokenizer.vocab_size() > model_vocab_size) {
-    throw Error("[generate] the tokenizer {} has ids up to {}, the model has {} rows of vocabulary — they do not belong "
-                "together, give the model's own with --tokenizer", choice.path.string(), tokenizer.vocab_size() - 1,
-                model_vocab_size);
+    throw Error(
+        "[generate] the tokenizer {} has ids up to {}, the model has {} rows of vocabulary — they "
+        "do not belong "
+        "together, give the model's own with --tokenizer",
+        choice.path.string(), tokenizer.vocab_size() - 1, model_vocab_size);
   }
-  const auto trained = state.is_object() && state.contains("data") ? state["data"].value("tokenizer", "") : std::string();
+  const auto trained = state.is_object() && state.contains("data")
+                           ? state["data"].value("tokenizer", "")
+                           : std::string();
   if (trained.empty() || trained == data::tokenizer_fingerprint(tokenizer)) return "";
-  return fmt::format("the tokenizer {} gives other ids than the one the model was trained with: the text may make no sense",
-                     choice.path.string());
+  return fmt::format(
+      "the tokenizer {} gives other ids than the one the model was trained with: the text may make "
+      "no sense",
+      choice.path.string());
 }
 
 }  // namespace titan::generate

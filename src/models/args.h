@@ -1,5 +1,5 @@
-// The sizes of a decoder-only transformer, as a plain struct: what a row of a family's table, a config and a Hugging Face
-// config.json all turn into.
+// The sizes of a decoder-only transformer, as a plain struct: what a row of a family's table, a
+// config and a Hugging Face config.json all turn into.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace titan::models {
 
-// Rotary frequencies of Llama 3.1: long wavelengths are divided by `factor`, short ones kept, those between interpolated
-// (Llama 3.1 model card; Hugging Face rope_type "llama3").
+// Rotary frequencies of Llama 3.1: long wavelengths are divided by `factor`, short ones kept, those
+// between interpolated (Llama 3.1 model card; Hugging Face rope_type "llama3").
 struct RopeScaling {
   double factor = 8;
   double low_freq_factor = 1;
@@ -17,7 +17,8 @@ struct RopeScaling {
   int64_t original_max_positions = 8192;
 };
 
-// How a head's dims pair up for the rotation: Llama pairs (0,1), (2,3), …; Qwen pairs (i, i + head_dim/2).
+// How a head's dims pair up for the rotation: Llama pairs (0,1), (2,3), …; Qwen pairs (i, i +
+// head_dim/2).
 enum class RopeStyle { kInterleaved, kHalves };
 
 struct ModelArgs {

@@ -21,22 +21,26 @@ nn::Init output_init(const ModelArgs& args) {
 }
 
 nn::AttentionSizes attention_sizes(const ModelArgs& args) {
-  return {args.num_heads, args.num_kv_heads, args.head_dim, args.norm_eps, args.rope_style == RopeStyle::kInterleaved};
+  return {args.num_heads, args.num_kv_heads, args.head_dim, args.norm_eps,
+          args.rope_style == RopeStyle::kInterleaved};
 }
 
-Tensor block_forward(const DenseBlock& block, const ModelArgs& args, const Tensor& x, nn::BlockRunner& runner,
-                     const nn::RotaryTables& rotary, const nn::CacheView& view) {
+Tensor block_forward(const DenseBlock& block, const ModelArgs& args, const Tensor& x,
+                     nn::BlockRunner& runner, const nn::RotaryTables& rotary,
+                     const nn::CacheView& view) {
   const Tensor normed = ops::rms_norm(x, runner.parameter(block.attention_norm), args.norm_eps);
-  const Tensor h = x + nn::attention(block.attention.with(runner), attention_sizes(args), normed, rotary, view);
+  const Tensor h =
+      x + nn::attention(block.attention.with(runner), attention_sizes(args), normed, rotary, view);
   const Tensor h_normed = ops::rms_norm(h, runner.parameter(block.ffn_norm), args.norm_eps);
   return h + nn::feed_forward(block.feed_forward.with(runner), h_normed);
 }
 
-// [B, 1, T, length + T]: a token sees itself and what came before it, except left padding. Padding sees itself only, so
-// that its rows stay finite.
+// [B, 1, T, length + T]: a token sees itself and what came before it, except left padding. Padding
+// sees itself only, so that its rows stay finite.
 Tensor cache_mask(const nn::KvCache& cache, int64_t count, at::Device device) {
   if (!cache.padded && (cache.length == 0 || count == 1)) return {};
-  const Tensor columns = at::arange(cache.length + count, at::TensorOptions(at::kLong).device(device));
+  const Tensor columns =
+      at::arange(cache.length + count, at::TensorOptions(at::kLong).device(device));
   const Tensor rows = columns.narrow(0, cache.length, count).unsqueeze(1);
   const Tensor causal = columns.unsqueeze(0) <= rows;
   if (!cache.padded) return causal.view({1, 1, count, cache.length + count});
@@ -47,7 +51,8 @@ Tensor cache_mask(const nn::KvCache& cache, int64_t count, at::Device device) {
 }  // namespace
 
 void DenseModel::visit(const ParameterVisitor& visitor) {
-  visitor("tok_embeddings.weight", tok_embeddings_, args_.tied ? output_init(args_) : nn::Init{.std = 1});
+  visitor("tok_embeddings.weight", tok_embeddings_,
+          args_.tied ? output_init(args_) : nn::Init{.std = 1});
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const std::string at = "layers." + std::to_string(i) + ".";
     // Projections into the residual stream start smaller the deeper they are.
@@ -71,7 +76,8 @@ void DenseModel::visit(const ParameterVisitor& visitor) {
   if (!args_.tied) visitor("output.weight", output_, output_init(args_));
 }
 
-const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device, at::ScalarType compute_dtype) {
+const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device,
+                                           at::ScalarType compute_dtype) {
   const auto dtype = at::promote_types(compute_dtype, at::kFloat);
   if (!rotary_.cos.defined() || rotary_.cos.size(0) < positions || rotary_.cos.device() != device ||
       rotary_.cos.scalar_type() != dtype) {
@@ -80,14 +86,14 @@ const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device,
       const auto& s = *args_.rope_scaling;
       scaling = {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_positions};
     }
-    rotary_ = nn::make_rotary_tables(args_.head_dim, std::max(positions, args_.max_seq_len), args_.rope_theta,
-                                     scaling, device, dtype);
+    rotary_ = nn::make_rotary_tables(args_.head_dim, std::max(positions, args_.max_seq_len),
+                                     args_.rope_theta, scaling, device, dtype);
   }
   return rotary_;
 }
 
-Tensor DenseModel::run_blocks(const Tensor& tokens, nn::BlockRunner& runner, const nn::RotaryTables& rotary,
-                              const nn::CacheView& view) {
+Tensor DenseModel::run_blocks(const Tensor& tokens, nn::BlockRunner& runner,
+                              const nn::RotaryTables& rotary, const nn::CacheView& view) {
   Tensor x = at::embedding(tok_embeddings_, tokens).to(runner.compute_dtype());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
@@ -101,20 +107,24 @@ Tensor DenseModel::run_blocks(const Tensor& tokens, nn::BlockRunner& runner, con
 }
 
 Tensor DenseModel::hidden(const Tensor& tokens, nn::BlockRunner& runner) {
-  return run_blocks(tokens, runner, rotary(tokens.size(1), tokens.device(), runner.compute_dtype()).narrow(0, tokens.size(1)), {});
+  return run_blocks(
+      tokens, runner,
+      rotary(tokens.size(1), tokens.device(), runner.compute_dtype()).narrow(0, tokens.size(1)),
+      {});
 }
 
 Tensor DenseModel::hidden(const Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) {
   const int64_t count = tokens.size(1);
-  TITAN_CHECK(cache.length + count <= cache.capacity(), "a cache of {} tokens is asked to hold {}", cache.capacity(),
-              cache.length + count);
+  TITAN_CHECK(cache.length + count <= cache.capacity(), "a cache of {} tokens is asked to hold {}",
+              cache.capacity(), cache.length + count);
   const auto& tables = rotary(cache.capacity(), tokens.device(), runner.compute_dtype());
   nn::RotaryTables rows = tables.narrow(cache.length, count);
   if (cache.padded) {
     const Tensor columns = at::arange(cache.length, cache.length + count, cache.padding.options());
     rows = tables.gather((columns.unsqueeze(0) - cache.padding.unsqueeze(1)).clamp_min(0));
   }
-  const Tensor x = run_blocks(tokens, runner, rows, {.cache = &cache, .mask = cache_mask(cache, count, tokens.device())});
+  const Tensor x = run_blocks(tokens, runner, rows,
+                              {.cache = &cache, .mask = cache_mask(cache, count, tokens.device())});
   cache.length += count;
   return x;
 }

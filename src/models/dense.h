@@ -1,5 +1,5 @@
-// The dense decoder of Llama 2, Llama 3 and Qwen3: pre-norm blocks of attention and SwiGLU. The families differ in their
-// tables only (rotation style, norm of queries and keys, tied output).
+// The dense decoder of Llama 2, Llama 3 and Qwen3: pre-norm blocks of attention and SwiGLU. The
+// families differ in their tables only (rotation style, norm of queries and keys, tied output).
 #pragma once
 
 #include "models/model.h"
@@ -18,18 +18,22 @@ struct DenseBlock {
 class DenseModel : public Model {
  public:
   // Parameters are undefined until visit() has given them tensors.
-  explicit DenseModel(const ModelArgs& args) : args_(args), blocks_(static_cast<size_t>(args.num_layers)) {}
+  explicit DenseModel(const ModelArgs& args)
+      : args_(args), blocks_(static_cast<size_t>(args.num_layers)) {}
 
   const ModelArgs& args() const override { return args_; }
   void visit(const ParameterVisitor& visitor) override;
   at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner) override;
   at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) override;
-  const at::Tensor& output_weight() const override { return args_.tied ? tok_embeddings_ : output_; }
+  const at::Tensor& output_weight() const override {
+    return args_.tied ? tok_embeddings_ : output_;
+  }
 
  private:
-  at::Tensor run_blocks(const at::Tensor& tokens, nn::BlockRunner& runner, const nn::RotaryTables& rotary,
-                        const nn::CacheView& view);
-  const nn::RotaryTables& rotary(int64_t positions, at::Device device, at::ScalarType compute_dtype);
+  at::Tensor run_blocks(const at::Tensor& tokens, nn::BlockRunner& runner,
+                        const nn::RotaryTables& rotary, const nn::CacheView& view);
+  const nn::RotaryTables& rotary(int64_t positions, at::Device device,
+                                 at::ScalarType compute_dtype);
 
   ModelArgs args_;
   at::Tensor tok_embeddings_;  // [vocab, dim]

@@ -25,7 +25,8 @@ std::vector<int64_t> shape_of(const std::string& name, const ModelArgs& a) {
   return {a.dim};
 }
 
-std::unique_ptr<Model> make(const ModelArgs& args, at::ScalarType dtype, at::Device device, const uint64_t* seed) {
+std::unique_ptr<Model> make(const ModelArgs& args, at::ScalarType dtype, at::Device device,
+                            const uint64_t* seed) {
   auto model = std::make_unique<DenseModel>(args);
   model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init& init) {
     parameter = at::empty(shape_of(name, args), at::TensorOptions(dtype).device(device));
@@ -54,11 +55,13 @@ ParameterCount count_parameters(const ModelArgs& args) {
   return count;
 }
 
-std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device, uint64_t seed) {
+std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device,
+                                  uint64_t seed) {
   return make(args, dtype, device, &seed);
 }
 
-std::unique_ptr<Model> make_model_uninitialized(const ModelArgs& args, at::ScalarType dtype, at::Device device) {
+std::unique_ptr<Model> make_model_uninitialized(const ModelArgs& args, at::ScalarType dtype,
+                                                at::Device device) {
   return make(args, dtype, device, nullptr);
 }
 

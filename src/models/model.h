@@ -1,5 +1,6 @@
-// What the trainer knows of a model: named parameters and a forward pass from token ids to the hidden states before the
-// output projection. The projection itself is fused with the loss (ops/cross_entropy.h).
+// What the trainer knows of a model: named parameters and a forward pass from token ids to the
+// hidden states before the output projection. The projection itself is fused with the loss
+// (ops/cross_entropy.h).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,7 +18,8 @@
 namespace titan::models {
 
 // name, the parameter itself (may be replaced), and how it starts.
-using ParameterVisitor = std::function<void(const std::string& name, at::Tensor& parameter, const nn::Init& init)>;
+using ParameterVisitor =
+    std::function<void(const std::string& name, at::Tensor& parameter, const nn::Init& init)>;
 
 class Model {
  public:
@@ -31,7 +33,8 @@ class Model {
   // tokens [B, T] int64 -> hidden states after the last norm [B, T, dim] in the runner's dtype.
   virtual at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner) = 0;
   // The same for the next T tokens of a generation; appends to the cache.
-  virtual at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) = 0;
+  virtual at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner,
+                            nn::KvCache& cache) = 0;
 
   // The output projection [vocab, dim] as stored (the embedding when tied).
   virtual const at::Tensor& output_weight() const = 0;
@@ -48,8 +51,10 @@ ParameterCount count_parameters(const ModelArgs& args);
 std::vector<std::pair<std::string, std::vector<int64_t>>> parameter_shapes(const ModelArgs& args);
 
 // Parameters are leaves that require gradients, of `dtype` on `device`, initialised from `seed`.
-std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device, uint64_t seed);
+std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device,
+                                  uint64_t seed);
 // The same without values, for a load that overwrites them.
-std::unique_ptr<Model> make_model_uninitialized(const ModelArgs& args, at::ScalarType dtype, at::Device device);
+std::unique_ptr<Model> make_model_uninitialized(const ModelArgs& args, at::ScalarType dtype,
+                                                at::Device device);
 
 }  // namespace titan::models

@@ -32,7 +32,8 @@ ModelArgs find_flavor(const config::Model& model) {
       if (args.flavor == model.flavor) return args;
       flavors.push_back(args.flavor);
     }
-    throw Error("[model] {} has no flavor '{}' — {}", model.name, model.flavor, hint(model.flavor, flavors));
+    throw Error("[model] {} has no flavor '{}' — {}", model.name, model.flavor,
+                hint(model.flavor, flavors));
   }
   throw Error("[model] no model family '{}' — {}", model.name, hint(model.name, names));
 }
@@ -55,7 +56,8 @@ void apply_overrides(const config::ModelArgsOverrides& o, ModelArgs& args) {
   if (o.hidden_dim) {
     args.hidden_dim = *o.hidden_dim;
   } else if (o.dim || o.ffn_dim_multiplier || o.multiple_of) {
-    args.hidden_dim = llama_hidden_dim(args.dim, o.ffn_dim_multiplier.value_or(1), o.multiple_of.value_or(256));
+    args.hidden_dim =
+        llama_hidden_dim(args.dim, o.ffn_dim_multiplier.value_or(1), o.multiple_of.value_or(256));
   }
   set(args.vocab_size, o.vocab_size);
   set(args.norm_eps, o.norm_eps);
@@ -91,28 +93,30 @@ std::vector<std::string> problems(const ModelArgs& a) {
   positive("vocab_size", a.vocab_size);
   if (!found.empty()) return found;
   if (a.num_heads % a.num_kv_heads != 0) {
-    found.push_back(fmt::format("n_heads {} is not a multiple of n_kv_heads {}; the nearest n_heads: {}", a.num_heads,
-                                a.num_kv_heads, nearest_multiples(a.num_heads, a.num_kv_heads)));
+    found.push_back(
+        fmt::format("n_heads {} is not a multiple of n_kv_heads {}; the nearest n_heads: {}",
+                    a.num_heads, a.num_kv_heads, nearest_multiples(a.num_heads, a.num_kv_heads)));
   }
   if (a.head_dim % 2 != 0) {
-    found.push_back(fmt::format("head_dim {} is odd; rotary embedding needs pairs, use {}", a.head_dim,
-                                nearest_multiples(a.head_dim, 2)));
+    found.push_back(fmt::format("head_dim {} is odd; rotary embedding needs pairs, use {}",
+                                a.head_dim, nearest_multiples(a.head_dim, 2)));
   }
   if (a.family != "qwen3" && a.num_heads * a.head_dim != a.dim && a.dim % a.num_heads != 0) {
-    found.push_back(fmt::format("dim {} is not a multiple of n_heads {}; the nearest dim: {}", a.dim, a.num_heads,
-                                nearest_multiples(a.dim, a.num_heads)));
+    found.push_back(fmt::format("dim {} is not a multiple of n_heads {}; the nearest dim: {}",
+                                a.dim, a.num_heads, nearest_multiples(a.dim, a.num_heads)));
   }
   return found;
 }
 
 ModelArgs resolve(const config::Model& model, int64_t seq_len) {
-  ModelArgs args = model.args.hf_config ? from_hf_config(*model.args.hf_config) : find_flavor(model);
+  ModelArgs args =
+      model.args.hf_config ? from_hf_config(*model.args.hf_config) : find_flavor(model);
   apply_overrides(model.args, args);
   args.max_seq_len = seq_len;
   const auto found = problems(args);
   if (!found.empty()) {
-    throw Error("[model] the sizes of {} {} do not fit together: {} — see [model.args]", model.name, model.flavor,
-                text::join(found, "; "));
+    throw Error("[model] the sizes of {} {} do not fit together: {} — see [model.args]", model.name,
+                model.flavor, text::join(found, "; "));
   }
   return args;
 }

@@ -9,7 +9,8 @@ struct LlamaRow {
   bool tied;
 };
 
-std::vector<ModelArgs> llama_rows(const char* family, std::initializer_list<LlamaRow> rows, const ModelArgs& common) {
+std::vector<ModelArgs> llama_rows(const char* family, std::initializer_list<LlamaRow> rows,
+                                  const ModelArgs& common) {
   std::vector<ModelArgs> table;
   for (const auto& row : rows) {
     ModelArgs args = common;
@@ -51,9 +52,10 @@ std::vector<ModelArgs> llama3_table() {
                            {"405B", 16384, 126, 128, 8, 53248, 128256, false}},
                           {.norm_eps = 1e-5, .rope_theta = 500000, .rope_scaling = RopeScaling{}});
   // Llama 3.2: tied, and frequencies divided by 32 instead of 8.
-  const auto small = llama_rows("llama3",
-                                {{"1B", 2048, 16, 32, 8, 8192, 128256, true}, {"3B", 3072, 28, 24, 8, 8192, 128256, true}},
-                                {.norm_eps = 1e-5, .rope_theta = 500000, .rope_scaling = RopeScaling{.factor = 32}});
+  const auto small = llama_rows(
+      "llama3",
+      {{"1B", 2048, 16, 32, 8, 8192, 128256, true}, {"3B", 3072, 28, 24, 8, 8192, 128256, true}},
+      {.norm_eps = 1e-5, .rope_theta = 500000, .rope_scaling = RopeScaling{.factor = 32}});
   table.insert(table.end(), small.begin(), small.end());
   return table;
 }

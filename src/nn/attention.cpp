@@ -24,19 +24,22 @@ std::pair<Tensor, Tensor> append(const CacheView& view, const Tensor& k, const T
   const int64_t count = k.size(2);
   cache.k[layer].narrow(2, cache.length, count).copy_(k);
   cache.v[layer].narrow(2, cache.length, count).copy_(v);
-  return {cache.k[layer].narrow(2, 0, cache.length + count), cache.v[layer].narrow(2, 0, cache.length + count)};
+  return {cache.k[layer].narrow(2, 0, cache.length + count),
+          cache.v[layer].narrow(2, 0, cache.length + count)};
 }
 
 }  // namespace
 
-Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& x, const RotaryTables& rotary,
-                 const CacheView& view) {
+Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& x,
+                 const RotaryTables& rotary, const CacheView& view) {
   const auto b = x.size(0), t = x.size(1);
-  // A norm reads what it normalises in its backward pass; the rotation and the attention's own inputs need no replay.
+  // A norm reads what it normalises in its backward pass; the rotation and the attention's own
+  // inputs need no replay.
   const Replay qk_replay = p.q_norm.defined() ? Replay::kOutputNeeded : Replay::kOutputOfAttention;
   Tensor q = ops::linear(x, p.wq, qk_replay).view({b, t, sizes.num_heads, sizes.head_dim});
   Tensor k = ops::linear(x, p.wk, qk_replay).view({b, t, sizes.num_kv_heads, sizes.head_dim});
-  Tensor v = ops::linear(x, p.wv, Replay::kOutputOfAttention).view({b, t, sizes.num_kv_heads, sizes.head_dim});
+  Tensor v = ops::linear(x, p.wv, Replay::kOutputOfAttention)
+                 .view({b, t, sizes.num_kv_heads, sizes.head_dim});
   if (p.q_norm.defined()) {
     q = ops::rms_norm(q, p.q_norm, sizes.norm_eps);
     k = ops::rms_norm(k, p.k_norm, sizes.norm_eps);

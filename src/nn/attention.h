@@ -1,4 +1,5 @@
-// The attention part of a transformer block: projections, optional norm of queries and keys, rotation, attention, output.
+// The attention part of a transformer block: projections, optional norm of queries and keys,
+// rotation, attention, output.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,15 +17,16 @@ struct AttentionSizes {
 };
 
 struct Attention {
-  at::Tensor wq, wk, wv, wo;   // [heads*head_dim, dim], [kv*head_dim, dim] twice, [dim, heads*head_dim]
-  at::Tensor q_norm, k_norm;   // [head_dim]; undefined: queries and keys are not normalised
+  at::Tensor wq, wk, wv,
+      wo;  // [heads*head_dim, dim], [kv*head_dim, dim] twice, [dim, heads*head_dim]
+  at::Tensor q_norm, k_norm;  // [head_dim]; undefined: queries and keys are not normalised
 
   // The same with every tensor in the computation's dtype.
   Attention with(BlockRunner& runner) const;
 };
 
 // x [B, T, dim] -> [B, T, dim]. rotary: rows for these T positions.
-at::Tensor attention(const Attention& p, const AttentionSizes& sizes, const at::Tensor& x, const RotaryTables& rotary,
-                     const CacheView& view = {});
+at::Tensor attention(const Attention& p, const AttentionSizes& sizes, const at::Tensor& x,
+                     const RotaryTables& rotary, const CacheView& view = {});
 
 }  // namespace titan::nn

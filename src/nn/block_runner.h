@@ -1,5 +1,6 @@
-// The seam between a model's maths and how it is run: a model asks the runner for its parameters and lets the runner run
-// its blocks. The runner decides on dtypes, on recomputation and, with sharded parameters, on when they are gathered.
+// The seam between a model's maths and how it is run: a model asks the runner for its parameters
+// and lets the runner run its blocks. The runner decides on dtypes, on recomputation and, with
+// sharded parameters, on when they are gathered.
 #pragma once
 
 #include <ATen/ATen.h>

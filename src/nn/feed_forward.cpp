@@ -6,7 +6,8 @@
 namespace titan::nn {
 
 at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x) {
-  return ops::linear(ops::swiglu(ops::linear(x, p.w1), ops::linear(x, p.w3)), p.w2, ops::Replay::kOutputUnused);
+  return ops::linear(ops::swiglu(ops::linear(x, p.w1), ops::linear(x, p.w3)), p.w2,
+                     ops::Replay::kOutputUnused);
 }
 
 }  // namespace titan::nn

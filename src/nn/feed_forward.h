@@ -15,7 +15,8 @@ struct FeedForward {
   }
 };
 
-// x [B, T, dim] -> [B, T, dim]. The result is the last thing its block computes: a recomputed block leaves it out.
+// x [B, T, dim] -> [B, T, dim]. The result is the last thing its block computes: a recomputed block
+// leaves it out.
 at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x);
 
 }  // namespace titan::nn

@@ -1,5 +1,5 @@
-// Initial weights that do not depend on the layout: an element's value is a function of (seed, parameter name, global
-// index) and nothing else, so any sharding of the same model starts equal.
+// Initial weights that do not depend on the layout: an element's value is a function of (seed,
+// parameter name, global index) and nothing else, so any sharding of the same model starts equal.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,12 +13,15 @@ struct Init {
   enum class Kind { kOnes, kNormal };
   Kind kind = Kind::kNormal;
   double std = 0.02;
-  double bound = 0;  // > 0: normal truncated to [-bound, bound] (absolute, not in standard deviations)
+  double bound =
+      0;  // > 0: normal truncated to [-bound, bound] (absolute, not in standard deviations)
 };
 
-// Fills `parameter`, whose elements are the global elements [first, first + numel) in row-major order of the whole
-// parameter called `name`. Bits come from Philox4x32-10 (Salmon et al. 2011) keyed by seed and name with the global index
-// as the counter, normals from the inverse of the distribution function (Wichura 1988, AS 241, PPND16).
-void initialize(at::Tensor& parameter, const Init& init, uint64_t seed, std::string_view name, int64_t first = 0);
+// Fills `parameter`, whose elements are the global elements [first, first + numel) in row-major
+// order of the whole parameter called `name`. Bits come from Philox4x32-10 (Salmon et al. 2011)
+// keyed by seed and name with the global index as the counter, normals from the inverse of the
+// distribution function (Wichura 1988, AS 241, PPND16).
+void initialize(at::Tensor& parameter, const Init& init, uint64_t seed, std::string_view name,
+                int64_t first = 0);
 
 }  // namespace titan::nn

@@ -16,11 +16,13 @@ struct KvCache {
   int64_t capacity() const { return k.front().size(2); }
 };
 
-// What attention needs of a cache for one forward call of T tokens: where to write and what may be seen.
+// What attention needs of a cache for one forward call of T tokens: where to write and what may be
+// seen.
 struct CacheView {
   KvCache* cache = nullptr;  // null: plain causal attention over the given tokens
   int64_t layer = 0;
-  at::Tensor mask;           // [B, 1, T, length + T] bool; undefined when causality or a single token says it all
+  at::Tensor
+      mask;  // [B, 1, T, length + T] bool; undefined when causality or a single token says it all
 };
 
 }  // namespace titan::nn

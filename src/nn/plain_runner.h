@@ -1,4 +1,5 @@
-// The simplest runner: parameters are whole on one device and cast to the dtype of the computation, nothing is recomputed.
+// The simplest runner: parameters are whole on one device and cast to the dtype of the computation,
+// nothing is recomputed.
 #pragma once
 
 #include "nn/block_runner.h"
@@ -12,7 +13,8 @@ class PlainRunner : public BlockRunner {
   at::Tensor parameter(const at::Tensor& stored) override { return stored.to(compute_dtype_); }
   at::ScalarType compute_dtype() const override { return compute_dtype_; }
 
-  at::Tensor run(int64_t, const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& body) override {
+  at::Tensor run(int64_t, const at::Tensor& x,
+                 const std::function<at::Tensor(const at::Tensor&)>& body) override {
     return body(x);
   }
 

@@ -7,8 +7,9 @@
 
 namespace titan::nn {
 
-// Llama 3.1's change of the frequencies: wavelengths above original_max_positions / low_freq_factor are divided by
-// `factor`, those below original_max_positions / high_freq_factor kept, those between interpolated linearly in frequency.
+// Llama 3.1's change of the frequencies: wavelengths above original_max_positions / low_freq_factor
+// are divided by `factor`, those below original_max_positions / high_freq_factor kept, those
+// between interpolated linearly in frequency.
 struct FrequencyScaling {
   double factor, low_freq_factor, high_freq_factor;
   int64_t original_max_positions;
@@ -18,13 +19,15 @@ struct RotaryTables {
   at::Tensor cos, sin;  // [max_positions, head_dim/2], float32 or float64
 
   // Rows [begin, begin + count).
-  RotaryTables narrow(int64_t begin, int64_t count) const { return {cos.narrow(0, begin, count), sin.narrow(0, begin, count)}; }
+  RotaryTables narrow(int64_t begin, int64_t count) const {
+    return {cos.narrow(0, begin, count), sin.narrow(0, begin, count)};
+  }
   // Rows by position, positions [B, T] int64 -> tables [B, T, head_dim/2].
   RotaryTables gather(const at::Tensor& positions) const;
 };
 
-// Frequencies theta^(-2i/head_dim) and angles in `dtype`: float32, as the published models were trained, or float64 for
-// computations in float64.
+// Frequencies theta^(-2i/head_dim) and angles in `dtype`: float32, as the published models were
+// trained, or float64 for computations in float64.
 RotaryTables make_rotary_tables(int64_t head_dim, int64_t max_positions, double theta,
                                 const std::optional<FrequencyScaling>& scaling, at::Device device,
                                 at::ScalarType dtype = at::kFloat);

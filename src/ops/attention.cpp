@@ -9,7 +9,8 @@ namespace {
 
 using at::Tensor;
 
-// libtorch's flash kernel for CPUs takes equal numbers of heads only; expanding here keeps it on that kernel.
+// libtorch's flash kernel for CPUs takes equal numbers of heads only; expanding here keeps it on
+// that kernel.
 Tensor repeat_kv_heads(const Tensor& x, int64_t times) {
   if (times == 1) return x;
   const auto b = x.size(0), k = x.size(1), s = x.size(2), d = x.size(3);
@@ -20,7 +21,8 @@ Tensor repeat_kv_heads(const Tensor& x, int64_t times) {
 
 namespace reference {
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask) {
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                 const std::optional<Tensor>& mask) {
   const int64_t times = q.size(1) / k.size(1);
   const auto wide = at::promote_types(q.scalar_type(), at::kFloat);
   Tensor scores = at::matmul(q.to(wide), repeat_kv_heads(k, times).to(wide).transpose(-1, -2)) /
@@ -33,17 +35,20 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::o
 
 }  // namespace reference
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask) {
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                 const std::optional<Tensor>& mask) {
   const int64_t times = q.size(1) / k.size(1);
   const bool causal = !mask && q.size(2) > 1;
   return kept_call([&] {
     if (times > 1 && q.size(2) == 1) {
-      // One token sees the same keys from every head of a group: as queries of one head they read them once.
+      // One token sees the same keys from every head of a group: as queries of one head they read
+      // them once.
       const Tensor grouped = q.reshape({q.size(0), k.size(1), times, q.size(3)});
       return at::scaled_dot_product_attention(grouped, k, v, mask, 0.0, false).reshape(q.sizes());
     }
     if (q.is_cpu()) {
-      return at::scaled_dot_product_attention(q, repeat_kv_heads(k, times), repeat_kv_heads(v, times), mask, 0.0, causal);
+      return at::scaled_dot_product_attention(q, repeat_kv_heads(k, times),
+                                              repeat_kv_heads(v, times), mask, 0.0, causal);
     }
     return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, times > 1);
   });

@@ -15,8 +15,8 @@ namespace {
 // Rows that are worth a thread of their own: about 16k elements.
 int64_t grain(int64_t dim) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(dim, 1)); }
 
-// exp(x) within 2 ulp: 2^k * p(r) with x = k ln2 + r, |r| <= ln2/2 (Cephes' minimax polynomial). Written without calls
-// or branches so that it vectorises.
+// exp(x) within 2 ulp: 2^k * p(r) with x = k ln2 + r, |r| <= ln2/2 (Cephes' minimax polynomial).
+// Written without calls or branches so that it vectorises.
 inline float exp_fast(float x) {
   x = std::min(std::max(x, -87.3f), 88.3f);
   const float k = std::nearbyint(x * 1.44269504088896341f);
@@ -31,8 +31,8 @@ inline float exp_fast(float x) {
   return value * std::bit_cast<float>((static_cast<int32_t>(k) + 127) << 23);
 }
 
-TITAN_VECTOR_CLONES void rms_norm_row(const float* x, const float* w, float eps, int64_t dim, float* y,
-                                      float* inverse_rms) {
+TITAN_VECTOR_CLONES void rms_norm_row(const float* x, const float* w, float eps, int64_t dim,
+                                      float* y, float* inverse_rms) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t j = 0; j < dim; ++j) sum += x[j] * x[j];
@@ -41,8 +41,8 @@ TITAN_VECTOR_CLONES void rms_norm_row(const float* x, const float* w, float eps,
   for (int64_t j = 0; j < dim; ++j) y[j] = x[j] * r * w[j];
 }
 
-TITAN_VECTOR_CLONES void rms_norm_backward_row(const float* dy, const float* x, const float* w, float r, int64_t dim,
-                                               float* dx, float* dw) {
+TITAN_VECTOR_CLONES void rms_norm_backward_row(const float* dy, const float* x, const float* w,
+                                               float r, int64_t dim, float* dx, float* dw) {
   float dot = 0;
 #pragma omp simd reduction(+ : dot)
   for (int64_t j = 0; j < dim; ++j) dot += dy[j] * w[j] * x[j];
@@ -63,8 +63,8 @@ TITAN_VECTOR_CLONES void swiglu_range(const float* gate, const float* up, int64_
   }
 }
 
-TITAN_VECTOR_CLONES void swiglu_backward_range(const float* dy, const float* gate, const float* up, int64_t n,
-                                               float* d_gate, float* d_up) {
+TITAN_VECTOR_CLONES void swiglu_backward_range(const float* dy, const float* gate, const float* up,
+                                               int64_t n, float* d_gate, float* d_up) {
   for (int64_t i = 0; i < n; ++i) {
     const float g = std::max(gate[i], kSmallestGate);
     const float s = 1.0f / (1.0f + exp_fast(-g));
@@ -73,8 +73,8 @@ TITAN_VECTOR_CLONES void swiglu_backward_range(const float* dy, const float* gat
   }
 }
 
-TITAN_VECTOR_CLONES void rotate_interleaved(const float* x, const float* cos, const float* sin, int64_t half,
-                                            float sign, float* y) {
+TITAN_VECTOR_CLONES void rotate_interleaved(const float* x, const float* cos, const float* sin,
+                                            int64_t half, float sign, float* y) {
   for (int64_t i = 0; i < half; ++i) {
     const float a = x[2 * i], b = x[2 * i + 1], s = sign * sin[i];
     y[2 * i] = a * cos[i] - b * s;
@@ -82,8 +82,8 @@ TITAN_VECTOR_CLONES void rotate_interleaved(const float* x, const float* cos, co
   }
 }
 
-TITAN_VECTOR_CLONES void rotate_halves(const float* x, const float* cos, const float* sin, int64_t half, float sign,
-                                       float* y) {
+TITAN_VECTOR_CLONES void rotate_halves(const float* x, const float* cos, const float* sin,
+                                       int64_t half, float sign, float* y) {
   for (int64_t i = 0; i < half; ++i) {
     const float a = x[i], b = x[i + half], s = sign * sin[i];
     y[i] = a * cos[i] - b * s;
@@ -99,7 +99,8 @@ TITAN_VECTOR_CLONES float row_max(const float* x, int64_t n) {
 }
 
 TITAN_VECTOR_CLONES double row_sum_exp(const float* x, int64_t n, float maximum) {
-  // Partial sums of 4096 keep float32's error far below the contract's 1e-6 for the longest vocabularies.
+  // Partial sums of 4096 keep float32's error far below the contract's 1e-6 for the longest
+  // vocabularies.
   double total = 0;
   for (int64_t begin = 0; begin < n; begin += 4096) {
     const int64_t end = std::min(n, begin + 4096);
@@ -117,7 +118,8 @@ TITAN_VECTOR_CLONES void row_gradient(float* x, int64_t n, float maximum, float 
 
 }  // namespace
 
-void rms_norm(const float* x, const float* w, double eps, int64_t rows, int64_t dim, float* y, float* inverse_rms) {
+void rms_norm(const float* x, const float* w, double eps, int64_t rows, int64_t dim, float* y,
+              float* inverse_rms) {
   at::parallel_for(0, rows, grain(dim), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       rms_norm_row(x + i * dim, w, static_cast<float>(eps), dim, y + i * dim, inverse_rms + i);
@@ -125,9 +127,10 @@ void rms_norm(const float* x, const float* w, double eps, int64_t rows, int64_t 
   });
 }
 
-void rms_norm_backward(const float* dy, const float* x, const float* w, const float* inverse_rms, int64_t rows,
-                       int64_t dim, float* dx, float* dw) {
-  // A fixed number of partial sums, not one per thread: the result does not depend on the number of threads.
+void rms_norm_backward(const float* dy, const float* x, const float* w, const float* inverse_rms,
+                       int64_t rows, int64_t dim, float* dx, float* dw) {
+  // A fixed number of partial sums, not one per thread: the result does not depend on the number of
+  // threads.
   const int64_t parts = std::min<int64_t>(16, rows);
   std::vector<float> partial(static_cast<size_t>(parts * dim), 0.0f);
   at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
@@ -150,14 +153,16 @@ void swiglu(const float* gate, const float* up, int64_t n, float* y) {
   });
 }
 
-void swiglu_backward(const float* dy, const float* gate, const float* up, int64_t n, float* d_gate, float* d_up) {
+void swiglu_backward(const float* dy, const float* gate, const float* up, int64_t n, float* d_gate,
+                     float* d_up) {
   at::parallel_for(0, n, 16384, [&](int64_t begin, int64_t end) {
-    swiglu_backward_range(dy + begin, gate + begin, up + begin, end - begin, d_gate + begin, d_up + begin);
+    swiglu_backward_range(dy + begin, gate + begin, up + begin, end - begin, d_gate + begin,
+                          d_up + begin);
   });
 }
 
-void rope(const float* x, const float* cos, const float* sin, int64_t rows, int64_t table_rows, int64_t heads,
-          int64_t half, bool interleaved, float sign, float* y) {
+void rope(const float* x, const float* cos, const float* sin, int64_t rows, int64_t table_rows,
+          int64_t heads, int64_t half, bool interleaved, float sign, float* y) {
   const auto rotate = interleaved ? rotate_interleaved : rotate_halves;
   at::parallel_for(0, rows, grain(heads * half * 2), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -170,8 +175,8 @@ void rope(const float* x, const float* cos, const float* sin, int64_t rows, int6
   });
 }
 
-void softmax_cross_entropy(float* logits, const int64_t* labels, int64_t rows, int64_t vocab, int64_t ignored,
-                           const float* scale, float* loss) {
+void softmax_cross_entropy(float* logits, const int64_t* labels, int64_t rows, int64_t vocab,
+                           int64_t ignored, const float* scale, float* loss) {
   at::parallel_for(0, rows, grain(vocab), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       float* row = logits + i * vocab;

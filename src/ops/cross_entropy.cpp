@@ -17,14 +17,15 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Sum of the losses of one chunk; with_grad turns `logits` (float32 or wider) into its gradient times `scale`.
+// Sum of the losses of one chunk; with_grad turns `logits` (float32 or wider) into its gradient
+// times `scale`.
 Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, bool with_grad) {
   if (logits.is_cpu() && logits.scalar_type() == at::kFloat) {
     const Tensor losses = at::empty({logits.size(0)}, logits.options());
     const float factor = with_grad ? scale.item<float>() : 0.0f;
-    cpu::softmax_cross_entropy(logits.mutable_data_ptr<float>(), labels.const_data_ptr<int64_t>(), logits.size(0),
-                               logits.size(1), kIgnoredLabel, with_grad ? &factor : nullptr,
-                               losses.mutable_data_ptr<float>());
+    cpu::softmax_cross_entropy(logits.mutable_data_ptr<float>(), labels.const_data_ptr<int64_t>(),
+                               logits.size(0), logits.size(1), kIgnoredLabel,
+                               with_grad ? &factor : nullptr, losses.mutable_data_ptr<float>());
     return losses.sum(at::kDouble).to(at::kFloat);
   }
   const Tensor valid = labels.ne(kIgnoredLabel);
@@ -42,17 +43,21 @@ Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, boo
 
 // The CPU kernel indexes with labels; a device's own gather checks them itself.
 void check_labels(const Tensor& labels, int64_t vocab) {
-  for (const int64_t label : std::span(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()))) {
-    TITAN_CHECK(label == kIgnoredLabel || (label >= 0 && label < vocab), "label {} with a vocabulary of {}", label, vocab);
+  for (const int64_t label :
+       std::span(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()))) {
+    TITAN_CHECK(label == kIgnoredLabel || (label >= 0 && label < vocab),
+                "label {} with a vocabulary of {}", label, vocab);
   }
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& h, const Tensor& weight, const Tensor& labels,
-                        const Tensor& scale, int64_t chunk_tokens, bool with_grad) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& h, const Tensor& weight,
+                        const Tensor& labels, const Tensor& scale, int64_t chunk_tokens,
+                        bool with_grad) {
     const auto dtype = h.scalar_type();
     const auto wide = at::promote_types(dtype, at::kFloat);
-    const int64_t tokens = h.size(0), chunk = loss_chunk_tokens(tokens, weight.size(0), chunk_tokens, h.is_cpu());
+    const int64_t tokens = h.size(0),
+                  chunk = loss_chunk_tokens(tokens, weight.size(0), chunk_tokens, h.is_cpu());
     Tensor total = at::zeros({}, h.options().dtype(wide));
     Tensor dh, dw;
     if (with_grad) dh = at::empty_like(h);
@@ -90,7 +95,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 namespace reference {
 
-Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels, const Tensor& scale) {
+Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels,
+                            const Tensor& scale) {
   const auto wide = at::promote_types(h.scalar_type(), at::kFloat);
   const Tensor log_probabilities = at::log_softmax(at::linear(h, weight).to(wide), -1);
   return at::nll_loss(log_probabilities, labels, {}, at::Reduction::Sum, kIgnoredLabel) * scale;
@@ -105,11 +111,12 @@ int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked, bool on_
   return std::clamp<int64_t>(logits / vocab, 1, tokens);
 }
 
-Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels, const Tensor& scale,
-                            int64_t chunk_tokens) {
+Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels,
+                            const Tensor& scale, int64_t chunk_tokens) {
   TITAN_CHECK(labels.numel() == h.size(0), "{} labels for {} tokens", labels.numel(), h.size(0));
   if (labels.is_cpu()) check_labels(labels.contiguous(), weight.size(0));
-  const bool with_grad = at::GradMode::is_enabled() && (h.requires_grad() || weight.requires_grad());
+  const bool with_grad =
+      at::GradMode::is_enabled() && (h.requires_grad() || weight.requires_grad());
   return LinearCrossEntropy::apply(h, weight, labels, scale, chunk_tokens, with_grad);
 }
 

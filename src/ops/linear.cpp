@@ -16,7 +16,8 @@ struct Linear : torch::autograd::Function<Linear> {
     ctx->save_for_backward({x, w});
     auto shape = x.sizes().vec();
     shape.back() = w.size(0);
-    return output_for_replay(replay, shape, x, [&] { return matrix_product(x.flatten(0, -2), w.t()).view(shape); });
+    return output_for_replay(replay, shape, x,
+                             [&] { return matrix_product(x.flatten(0, -2), w.t()).view(shape); });
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -33,6 +34,8 @@ struct Linear : torch::autograd::Function<Linear> {
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& w, Replay replay) { return Linear::apply(x, w, replay); }
+Tensor linear(const Tensor& x, const Tensor& w, Replay replay) {
+  return Linear::apply(x, w, replay);
+}
 
 }  // namespace titan::ops

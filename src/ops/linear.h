@@ -1,5 +1,5 @@
-// y = x W^T without bias, with a gradient of its own: the grain at which recomputation and, later, deferred weight
-// gradients work.
+// y = x W^T without bias, with a gradient of its own: the grain at which recomputation and, later,
+// deferred weight gradients work.
 #pragma once
 
 #include <ATen/ATen.h>

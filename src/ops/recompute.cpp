@@ -14,15 +14,16 @@ namespace {
 
 using at::Tensor;
 
-// A region's memory. `saved` is empty until the first tensor is asked for; ids are the order of saving, which the second
-// run repeats.
+// A region's memory. `saved` is empty until the first tensor is asked for; ids are the order of
+// saving, which the second run repeats.
 struct Frame {
   std::function<Tensor(const Tensor&)> body;
   Tensor input;
   Kept kept = Kept::kNothing;
   std::vector<int64_t> saved_numels;  // of the first run, in order
-  std::vector<Tensor> outputs;  // kept outputs in order of calls (variable_data: no graph, hence no cycle)
-  std::vector<Tensor> saved;    // filled by the second run
+  std::vector<Tensor>
+      outputs;  // kept outputs in order of calls (variable_data: no graph, hence no cycle)
+  std::vector<Tensor> saved;  // filled by the second run
   bool replayed = false;
 };
 
@@ -66,8 +67,8 @@ void replay(const std::shared_ptr<Frame>& frame) {
                 frame->saved[i].numel(), frame->saved_numels[i]);
   }
   TITAN_CHECK(activity().next_output == frame->outputs.size(),
-              "a recomputed region asked for {} kept outputs, its first run kept {}", activity().next_output,
-              frame->outputs.size());
+              "a recomputed region asked for {} kept outputs, its first run kept {}",
+              activity().next_output, frame->outputs.size());
   frame->body = nullptr;
   frame->outputs.clear();
 }
@@ -92,12 +93,15 @@ class IndexHook : public torch::autograd::SavedVariableHooks {
   int64_t index_ = -1;
 };
 
-// Hook of the second run: hands the tensor to the region. The graph recorded in that run is never walked.
+// Hook of the second run: hands the tensor to the region. The graph recorded in that run is never
+// walked.
 class CollectHook : public torch::autograd::SavedVariableHooks {
  public:
   explicit CollectHook(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
   void call_pack_hook(const Tensor& tensor) override { frame_->saved.push_back(tensor); }
-  Tensor call_unpack_hook() override { throw InternalError("[internal] backward through a recomputed region's second run"); }
+  Tensor call_unpack_hook() override {
+    throw InternalError("[internal] backward through a recomputed region's second run");
+  }
 
  private:
   std::shared_ptr<Frame> frame_;
@@ -106,7 +110,8 @@ class CollectHook : public torch::autograd::SavedVariableHooks {
 class HookedEngine : public torch::autograd::Engine {
  public:
   static Engine& get() {
-    static auto* const engine = new HookedEngine;  // never destroyed: device threads may outlive static destructors
+    static auto* const engine =
+        new HookedEngine;  // never destroyed: device threads may outlive static destructors
     return *engine;
   }
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
@@ -119,7 +124,8 @@ class HookedEngine : public torch::autograd::Engine {
 
 Tensor next_kept_output(Activity& now) {
   TITAN_CHECK(now.next_output < now.frame->outputs.size(),
-              "a recomputed region asked for more kept outputs than the {} of its first run", now.frame->outputs.size());
+              "a recomputed region asked for more kept outputs than the {} of its first run",
+              now.frame->outputs.size());
   return std::move(now.frame->outputs[now.next_output++]);
 }
 
@@ -148,7 +154,8 @@ Tensor output_for_replay(Replay replay, at::IntArrayRef shape, const Tensor& lik
   Activity& now = activity();
   if (!now.frame) return compute();
   const bool selective = now.frame->kept == Kept::kExpensive;
-  const bool unused = replay == Replay::kOutputUnused || (selective && replay == Replay::kOutputOfAttention);
+  const bool unused =
+      replay == Replay::kOutputUnused || (selective && replay == Replay::kOutputOfAttention);
   const bool keep = selective && replay == Replay::kOutputNeeded;
   if (now.replaying) {
     if (unused) return at::empty(shape, like.options());

@@ -17,8 +17,9 @@ struct RmsNormCpu : torch::autograd::Function<RmsNormCpu> {
     const int64_t dim = rows.size(-1);
     Tensor y = at::empty_like(rows);
     const Tensor inverse_rms = at::empty({rows.numel() / dim}, rows.options());
-    cpu::rms_norm(rows.const_data_ptr<float>(), weight.const_data_ptr<float>(), eps, inverse_rms.numel(), dim,
-                  y.mutable_data_ptr<float>(), inverse_rms.mutable_data_ptr<float>());
+    cpu::rms_norm(rows.const_data_ptr<float>(), weight.const_data_ptr<float>(), eps,
+                  inverse_rms.numel(), dim, y.mutable_data_ptr<float>(),
+                  inverse_rms.mutable_data_ptr<float>());
     ctx->save_for_backward({rows, weight, inverse_rms});
     return y;
   }
@@ -29,8 +30,9 @@ struct RmsNormCpu : torch::autograd::Function<RmsNormCpu> {
     const Tensor dx = at::empty_like(saved[0]);
     const Tensor dw = at::empty_like(saved[1]);
     cpu::rms_norm_backward(dy.const_data_ptr<float>(), saved[0].const_data_ptr<float>(),
-                           saved[1].const_data_ptr<float>(), saved[2].const_data_ptr<float>(), saved[2].numel(),
-                           saved[0].size(-1), dx.mutable_data_ptr<float>(), dw.mutable_data_ptr<float>());
+                           saved[1].const_data_ptr<float>(), saved[2].const_data_ptr<float>(),
+                           saved[2].numel(), saved[0].size(-1), dx.mutable_data_ptr<float>(),
+                           dw.mutable_data_ptr<float>());
     return {dx, dw, Tensor()};
   }
 };
@@ -47,10 +49,12 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 }  // namespace reference
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  if (x.is_cpu() && x.scalar_type() == at::kFloat) return RmsNormCpu::apply(x, weight.contiguous(), eps);
+  if (x.is_cpu() && x.scalar_type() == at::kFloat)
+    return RmsNormCpu::apply(x, weight.contiguous(), eps);
   if (x.is_cpu() && x.scalar_type() != at::kDouble) {
     // ATen's form on the CPU rounds its intermediate values to bfloat16.
-    return RmsNormCpu::apply(x.to(at::kFloat), weight.to(at::kFloat).contiguous(), eps).to(x.scalar_type());
+    return RmsNormCpu::apply(x.to(at::kFloat), weight.to(at::kFloat).contiguous(), eps)
+        .to(x.scalar_type());
   }
   return at::rms_norm(x, {x.size(-1)}, weight, eps);
 }

@@ -5,7 +5,8 @@
 
 namespace titan::ops {
 
-// x [..., dim], weight [dim] -> x / sqrt(mean(x^2) + eps) * weight over the last dim, statistics in float32 or wider.
+// x [..., dim], weight [dim] -> x / sqrt(mean(x^2) + eps) * weight over the last dim, statistics in
+// float32 or wider.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
 namespace reference {

@@ -12,19 +12,21 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved, double sign) {
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved,
+              double sign) {
   if (x.is_cpu() && x.scalar_type() == at::kFloat && cos.scalar_type() == at::kFloat) {
     const Tensor in = x.contiguous();
     Tensor out = at::empty_like(in);
     cpu::rope(in.const_data_ptr<float>(), cos.const_data_ptr<float>(), sin.const_data_ptr<float>(),
-              in.size(0) * in.size(1), cos.numel() / cos.size(-1), in.size(2), in.size(3) / 2, interleaved,
-              static_cast<float>(sign), out.mutable_data_ptr<float>());
+              in.size(0) * in.size(1), cos.numel() / cos.size(-1), in.size(2), in.size(3) / 2,
+              interleaved, static_cast<float>(sign), out.mutable_data_ptr<float>());
     return out;
   }
   if (x.is_cuda() && interleaved) {
     // A complex product reads and writes each element once.
     const auto wide = at::promote_types(x.scalar_type(), at::kFloat);
-    const Tensor pairs = at::view_as_complex(x.to(wide).unflatten(-1, {x.size(-1) / 2, 2}).contiguous());
+    const Tensor pairs =
+        at::view_as_complex(x.to(wide).unflatten(-1, {x.size(-1) / 2, 2}).contiguous());
     const Tensor turn = at::complex(cos.to(wide), (sin * sign).to(wide)).unsqueeze(-2);
     return at::view_as_real(pairs * turn).flatten(-2).to(x.scalar_type());
   }
@@ -32,7 +34,8 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interl
 }
 
 struct Rope : torch::autograd::Function<Rope> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& cos, const Tensor& sin,
+                        bool interleaved) {
     ctx->save_for_backward({cos, sin});
     ctx->saved_data["interleaved"] = interleaved;
     return rotate(x, cos, sin, interleaved, 1);
@@ -40,8 +43,8 @@ struct Rope : torch::autograd::Function<Rope> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    return {rotate(grads[0], saved[0], saved[1], ctx->saved_data["interleaved"].toBool(), -1), Tensor(), Tensor(),
-            Tensor()};
+    return {rotate(grads[0], saved[0], saved[1], ctx->saved_data["interleaved"].toBool(), -1),
+            Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -65,10 +68,10 @@ Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interlea
 }  // namespace reference
 
 Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
-  TITAN_CHECK(cos.sizes() == sin.sizes() && 2 * cos.size(-1) == x.size(3) && cos.size(-2) == x.size(1) &&
-                  (cos.dim() == 2 || cos.size(0) == x.size(0)),
-              "rotary tables of {} angles by {} positions fit no [{}, {}, {}, {}]", cos.size(-1), cos.size(-2), x.size(0),
-              x.size(1), x.size(2), x.size(3));
+  TITAN_CHECK(cos.sizes() == sin.sizes() && 2 * cos.size(-1) == x.size(3) &&
+                  cos.size(-2) == x.size(1) && (cos.dim() == 2 || cos.size(0) == x.size(0)),
+              "rotary tables of {} angles by {} positions fit no [{}, {}, {}, {}]", cos.size(-1),
+              cos.size(-2), x.size(0), x.size(1), x.size(2), x.size(3));
   return Rope::apply(x, cos.contiguous(), sin.contiguous(), interleaved);
 }
 

@@ -20,7 +20,8 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
     ctx->save_for_backward({gate, up});
     if (!swiglu_on_cpu(gate)) return at::silu(gate).mul_(up);
     Tensor y = at::empty_like(gate);
-    cpu::swiglu(gate.const_data_ptr<float>(), up.const_data_ptr<float>(), gate.numel(), y.mutable_data_ptr<float>());
+    cpu::swiglu(gate.const_data_ptr<float>(), up.const_data_ptr<float>(), gate.numel(),
+                y.mutable_data_ptr<float>());
     return y;
   }
 
@@ -30,8 +31,9 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
     const Tensor dy = grads[0].contiguous();
     if (!swiglu_on_cpu(gate)) return {at::silu_backward(dy * up, gate), dy * at::silu(gate)};
     const Tensor d_gate = at::empty_like(gate), d_up = at::empty_like(up);
-    cpu::swiglu_backward(dy.const_data_ptr<float>(), gate.const_data_ptr<float>(), up.const_data_ptr<float>(),
-                         gate.numel(), d_gate.mutable_data_ptr<float>(), d_up.mutable_data_ptr<float>());
+    cpu::swiglu_backward(dy.const_data_ptr<float>(), gate.const_data_ptr<float>(),
+                         up.const_data_ptr<float>(), gate.numel(), d_gate.mutable_data_ptr<float>(),
+                         d_up.mutable_data_ptr<float>());
     return {d_gate, d_up};
   }
 };
@@ -44,7 +46,8 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
   TITAN_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(),
-              "gate and up of {} and {} elements differ in shape or dtype", gate.numel(), up.numel());
+              "gate and up of {} and {} elements differ in shape or dtype", gate.numel(),
+              up.numel());
   return SwiGlu::apply(gate, up);
 }
 

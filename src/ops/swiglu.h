@@ -1,4 +1,5 @@
-// The gate of a SwiGLU feed-forward part (Shazeer 2020, arXiv 2002.05202): silu(gate) * up. Saves its two inputs only.
+// The gate of a SwiGLU feed-forward part (Shazeer 2020, arXiv 2002.05202): silu(gate) * up. Saves
+// its two inputs only.
 #pragma once
 
 #include <ATen/ATen.h>

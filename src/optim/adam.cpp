@@ -9,7 +9,8 @@ namespace titan::optim {
 using at::Tensor;
 
 Tensor global_norm(at::TensorList gradients) {
-  const auto norms = at::_foreach_norm(gradients, 2, at::promote_types(gradients[0].scalar_type(), at::kFloat));
+  const auto norms =
+      at::_foreach_norm(gradients, 2, at::promote_types(gradients[0].scalar_type(), at::kFloat));
   return at::linalg_vector_norm(at::stack(norms), 2);
 }
 
@@ -57,7 +58,8 @@ void Adam::step(const Inputs& in) {
   at::_foreach_add_(steps_, 1);
   const auto fused = [&](const auto& lr) {
     const auto update = [&](auto&& kernel) {
-      kernel(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, lr, beta1_, beta2_, weight_decay_, eps_,
+      kernel(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, lr, beta1_,
+             beta2_, weight_decay_, eps_,
              /*amsgrad=*/false, /*maximize=*/false, divisor, found_inf);
     };
     if (decoupled_) {
@@ -67,7 +69,8 @@ void Adam::step(const Inputs& in) {
     }
   };
   if (in.lr.scalar_type() == at::kDouble && !in.lr.is_cpu()) {
-    // The kernels of accelerators read a learning rate on the device as float32. float64 is for checks: it may wait here.
+    // The kernels of accelerators read a learning rate on the device as float32. float64 is for
+    // checks: it may wait here.
     fused(in.lr.item<double>());
   } else {
     fused(in.lr);

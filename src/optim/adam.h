@@ -1,5 +1,6 @@
-// Adam (Kingma & Ba 2015, arXiv 1412.6980) and AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2) on ATen's fused
-// kernels. One step clips, unscales and updates; learning rate, clip coefficient and loss scale stay on the device.
+// Adam (Kingma & Ba 2015, arXiv 1412.6980) and AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101,
+// algorithm 2) on ATen's fused kernels. One step clips, unscales and updates; learning rate, clip
+// coefficient and loss scale stay on the device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,18 +13,21 @@
 
 namespace titan::optim {
 
-// The L2 norm over all gradients, a 0-dim tensor of float32 (float64 for float64 gradients) on the device.
+// The L2 norm over all gradients, a 0-dim tensor of float32 (float64 for float64 gradients) on the
+// device.
 at::Tensor global_norm(at::TensorList gradients);
 
 class Adam {
  public:
-  // parameters: leaves that require gradients. States are zeros of their dtype, a step count is kept per parameter.
+  // parameters: leaves that require gradients. States are zeros of their dtype, a step count is
+  // kept per parameter.
   Adam(const config::Optimizer& config, std::vector<std::pair<std::string, at::Tensor>> parameters);
 
   struct Inputs {
-    at::Tensor lr;          // 0-dim, float32 (float64 for float64 parameters)
-    at::Tensor divisor;     // 0-dim, float32 or float64: gradients are divided by it (loss scale / clip coefficient)
-    at::Tensor found_inf;   // 0-dim float32, 1: skip this step; undefined: never skip
+    at::Tensor lr;         // 0-dim, float32 (float64 for float64 parameters)
+    at::Tensor divisor;    // 0-dim, float32 or float64: gradients are divided by it (loss scale /
+                           // clip coefficient)
+    at::Tensor found_inf;  // 0-dim float32, 1: skip this step; undefined: never skip
   };
   // Reads the parameters' gradients, which it may change.
   void step(const Inputs& inputs);

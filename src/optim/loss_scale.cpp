@@ -8,7 +8,8 @@ LossScale::LossScale(bool dynamic, at::Device device)
       good_steps_(at::zeros({}, at::TensorOptions(at::kInt).device(device))) {}
 
 void LossScale::update(const at::Tensor& found_inf) {
-  if (dynamic_) at::_amp_update_scale_(scale_, good_steps_, found_inf, kGrowth, kBackoff, kGrowthInterval);
+  if (dynamic_)
+    at::_amp_update_scale_(scale_, good_steps_, found_inf, kGrowth, kBackoff, kGrowthInterval);
 }
 
 void LossScale::restore(double scale, int64_t good_steps) {

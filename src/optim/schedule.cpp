@@ -25,7 +25,8 @@ Schedule make_schedule(const config::LrScheduler& config, int64_t steps) {
   schedule.decay_steps = total - schedule.warmup_steps;
   if (config.decay_ratio) {
     // nearbyint rounds halves to even, as the peers' configs expect.
-    const auto decay = static_cast<int64_t>(std::nearbyint(static_cast<double>(total) * *config.decay_ratio));
+    const auto decay =
+        static_cast<int64_t>(std::nearbyint(static_cast<double>(total) * *config.decay_ratio));
     schedule.decay_steps = std::min(decay, schedule.decay_steps);
   }
   schedule.stable_steps = total + 1 - schedule.warmup_steps - schedule.decay_steps;
@@ -39,7 +40,8 @@ double Schedule::factor(int64_t step) const {
   const int64_t c = std::min(step, std::max<int64_t>(total, 1)) - 1;
   if (c < warmup_steps) return static_cast<double>(c + 1) / static_cast<double>(warmup_steps);
   if (c < warmup_steps + stable_steps) return 1;
-  const double progress = static_cast<double>(c + 1 - warmup_steps - stable_steps) / static_cast<double>(decay_steps);
+  const double progress =
+      static_cast<double>(c + 1 - warmup_steps - stable_steps) / static_cast<double>(decay_steps);
   double shape = 1 - progress;
   if (decay == Decay::kSqrt) shape = 1 - std::sqrt(progress);
   if (decay == Decay::kCosine) shape = 0.5 * (1 + std::cos(std::numbers::pi * progress));

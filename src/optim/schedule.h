@@ -1,4 +1,5 @@
-// Warm-up, stable, decay: the learning rate as a factor of its peak (Hu et al. 2024, arXiv 2404.06395, section 4).
+// Warm-up, stable, decay: the learning rate as a factor of its peak (Hu et al. 2024, arXiv
+// 2404.06395, section 4).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct Schedule {
   double factor(int64_t step) const;
 };
 
-// total_steps of the section, or `steps`; warmup is cut to the total; without decay_ratio the decay follows the warm-up at
-// once, with it the last ratio of the steps decay.
+// total_steps of the section, or `steps`; warmup is cut to the total; without decay_ratio the decay
+// follows the warm-up at once, with it the last ratio of the steps decay.
 Schedule make_schedule(const config::LrScheduler& config, int64_t steps);
 
 }  // namespace titan::optim

@@ -20,7 +20,8 @@ RecomputePlan every(int64_t n, int64_t num_layers) {
 RecomputePlan by_ratio(double ratio, int64_t num_layers) {
   RecomputePlan plan(static_cast<size_t>(num_layers));
   const auto count = std::llround(ratio * static_cast<double>(num_layers));
-  for (int64_t k = 0; k < count; ++k) plan[static_cast<size_t>((2 * k + 1) * num_layers / (2 * count))] = Kept::kNothing;
+  for (int64_t k = 0; k < count; ++k)
+    plan[static_cast<size_t>((2 * k + 1) * num_layers / (2 * count))] = Kept::kNothing;
   return plan;
 }
 
@@ -36,9 +37,13 @@ RecomputePlan make_recompute_plan(const config::ActivationCheckpoint& config, in
   const std::string& option = config.selective_ac_option;
   int64_t n = 0;
   const auto [end, error] = std::from_chars(option.data(), option.data() + option.size(), n);
-  if (config.mode != "selective" || error != std::errc() || end != option.data() + option.size() || n < 1) {
-    throw Error("[activation_checkpoint] mode '{}' with selective_ac_option '{}' — use mode none, full or selective, and "
-                "op or a number of at least 1", config.mode, option);
+  if (config.mode != "selective" || error != std::errc() || end != option.data() + option.size() ||
+      n < 1) {
+    throw Error(
+        "[activation_checkpoint] mode '{}' with selective_ac_option '{}' — use mode none, full or "
+        "selective, and "
+        "op or a number of at least 1",
+        config.mode, option);
   }
   return every(n, num_layers);
 }
@@ -47,7 +52,8 @@ std::string describe(const RecomputePlan& plan) {
   const auto full = std::ranges::count(plan, std::optional(Kept::kNothing));
   const auto selective = std::ranges::count(plan, std::optional(Kept::kExpensive));
   if (full == 0 && selective == 0) return "none";
-  if (selective > 0) return fmt::format("selective (op) in {} of {} blocks", selective, plan.size());
+  if (selective > 0)
+    return fmt::format("selective (op) in {} of {} blocks", selective, plan.size());
   return fmt::format("{} of {} blocks", full, plan.size());
 }
 

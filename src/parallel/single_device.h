@@ -1,5 +1,5 @@
-// Runs a model whose parameters are whole on one device: casts them to the dtype of the computation and recomputes the
-// blocks that the plan names.
+// Runs a model whose parameters are whole on one device: casts them to the dtype of the computation
+// and recomputes the blocks that the plan names.
 #pragma once
 
 #include "nn/plain_runner.h"

@@ -5,7 +5,8 @@ namespace titan::train {
 MicroBatch to_device(const data::SampleBatch& batch, at::Device device) {
   // Ids travel as int32; the device widens them.
   const auto move = [&](const std::vector<int32_t>& ids) {
-    const auto on_host = at::from_blob(const_cast<int32_t*>(ids.data()), {batch.num_samples, batch.seq_len}, at::kInt);
+    const auto on_host = at::from_blob(const_cast<int32_t*>(ids.data()),
+                                       {batch.num_samples, batch.seq_len}, at::kInt);
     return on_host.to(device).to(at::kLong);
   };
   return {move(batch.inputs), move(batch.labels)};

@@ -17,8 +17,8 @@ struct StepBatches {
 
 MicroBatch to_device(const data::SampleBatch& batch, at::Device device);
 
-// The `count` batches of one step. nullopt when a finite set has nothing more; a step that is only partly filled at its
-// end is returned short.
+// The `count` batches of one step. nullopt when a finite set has nothing more; a step that is only
+// partly filled at its end is returned short.
 std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device);
 
 }  // namespace titan::train

@@ -10,14 +10,15 @@
 
 namespace titan::train {
 
-Evaluation::Evaluation(std::unique_ptr<data::Loader> loader, const data::Tokenizer& tokenizer, int64_t steps,
-                       at::Device device)
+Evaluation::Evaluation(std::unique_ptr<data::Loader> loader, const data::Tokenizer& tokenizer,
+                       int64_t steps, at::Device device)
     : loader_(std::move(loader)), steps_(steps), device_(device) {
   bytes_of_token_.resize(static_cast<size_t>(tokenizer.vocab_size()));
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     // BOS and EOS stand for no text.
     const bool marker = id == tokenizer.bos_id() || id == tokenizer.eos_id();
-    bytes_of_token_[static_cast<size_t>(id)] = marker ? 0 : static_cast<int32_t>(tokenizer.token_bytes(id).size());
+    bytes_of_token_[static_cast<size_t>(id)] =
+        marker ? 0 : static_cast<int32_t>(tokenizer.token_bytes(id).size());
   }
 }
 
@@ -38,7 +39,8 @@ EvaluationResult Evaluation::run(TrainingState& state) {
       if (label >= 0) result.bytes += bytes_of_token_[static_cast<size_t>(label)];
     }
   }
-  if (result.tokens == 0) throw Error("[validation] the validation set has no token — check validation.dataset_path");
+  if (result.tokens == 0)
+    throw Error("[validation] the validation set has no token — check validation.dataset_path");
   result.loss = total.item<double>() / static_cast<double>(result.tokens);
   if (result.bytes > 0) {
     result.bits_per_byte = total.item<double>() / std::log(2.0) / static_cast<double>(result.bytes);

@@ -10,8 +10,8 @@
 namespace titan::train {
 
 struct EvaluationResult {
-  double loss = 0;             // nats per label token, over all of them
-  double bits_per_byte = 0;    // loss over the text's bytes, in bits; comparable between tokenizers
+  double loss = 0;           // nats per label token, over all of them
+  double bits_per_byte = 0;  // loss over the text's bytes, in bits; comparable between tokenizers
   int64_t tokens = 0;
   int64_t bytes = 0;
   double seconds = 0;
@@ -20,7 +20,8 @@ struct EvaluationResult {
 class Evaluation {
  public:
   // steps -1: the whole set once. The loader is rewound before each run.
-  Evaluation(std::unique_ptr<data::Loader> loader, const data::Tokenizer& tokenizer, int64_t steps, at::Device device);
+  Evaluation(std::unique_ptr<data::Loader> loader, const data::Tokenizer& tokenizer, int64_t steps,
+             at::Device device);
 
   // Leaves parameters and training state untouched.
   EvaluationResult run(TrainingState& state);

@@ -28,7 +28,8 @@ uint64_t choose_seed(const config::Debug& debug) {
   return seed;
 }
 
-TrainingState make_state(const config::JobConfig& config, const models::ModelArgs& args, const Job& job) {
+TrainingState make_state(const config::JobConfig& config, const models::ModelArgs& args,
+                         const Job& job) {
   const at::Device device = job.backend->device();
   const bool scaled = job.compute_dtype == at::kHalf;
   TrainingState state{.model = models::make_model(args, job.parameter_dtype, device, job.seed),
@@ -53,11 +54,15 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
   return state;
 }
 
-void check_vocabulary(const models::ModelArgs& args, const data::Tokenizer& tokenizer, const std::string& path) {
+void check_vocabulary(const models::ModelArgs& args, const data::Tokenizer& tokenizer,
+                      const std::string& path) {
   if (tokenizer.vocab_size() <= args.vocab_size) return;
-  throw Error("[model] {} {} has {} rows of vocabulary, the tokenizer in {} has ids up to {} — set model.args.vocab_size "
-              "to at least {}", args.family, args.flavor, args.vocab_size, path, tokenizer.vocab_size() - 1,
-              tokenizer.vocab_size());
+  throw Error(
+      "[model] {} {} has {} rows of vocabulary, the tokenizer in {} has ids up to {} — set "
+      "model.args.vocab_size "
+      "to at least {}",
+      args.family, args.flavor, args.vocab_size, path, tokenizer.vocab_size() - 1,
+      tokenizer.vocab_size());
 }
 
 }  // namespace
@@ -71,28 +76,33 @@ Job make_job(const config::JobConfig& config) {
   const auto& training = config.training;
   const models::ModelArgs args = models::resolve(config.model, training.seq_len);
   // The device module must be loaded before anything else touches libtorch's devices or seeds.
-  auto backend = device::open_backend({.name = config.device.name, .threads = config.device.threads});
+  auto backend =
+      device::open_backend({.name = config.device.name, .threads = config.device.threads});
   if (config.debug.deterministic) backend->set_deterministic(true);
   ops::install_saved_tensor_hooks();
 
   const std::string assets = config.model.tokenizer_path.value_or(config.model.hf_assets_path);
-  Job job{.config = config, .backend = std::move(backend), .tokenizer = data::load_tokenizer(assets),
+  Job job{.config = config,
+          .backend = std::move(backend),
+          .tokenizer = data::load_tokenizer(assets),
           .state = {.loss_scale = optim::LossScale(false, at::kCPU)}};
   check_vocabulary(args, *job.tokenizer, assets);
-  const int64_t global = training.global_batch_size > 0 ? training.global_batch_size : training.local_batch_size;
+  const int64_t global =
+      training.global_batch_size > 0 ? training.global_batch_size : training.local_batch_size;
   job.accumulation_steps = global / training.local_batch_size;
   job.total_steps = training.steps;
-  job.loader = std::make_unique<data::Loader>(data::training_loader(training, config.data, 0, 1), *job.tokenizer);
+  job.loader = std::make_unique<data::Loader>(data::training_loader(training, config.data, 0, 1),
+                                              *job.tokenizer);
   job.parameter_dtype = parse_dtype(training.dtype);
   job.compute_dtype = compute_dtype(training);
   job.seed = choose_seed(config.debug);
   job.backend->seed(job.seed);
   job.state = make_state(config, args, job);
   if (config.validation.enable) {
-    auto loader = std::make_unique<data::Loader>(data::validation_loader(config.validation, config.data, 0, 1),
-                                                 *job.tokenizer);
-    job.evaluation = std::make_unique<Evaluation>(std::move(loader), *job.tokenizer, config.validation.steps,
-                                                  job.backend->device());
+    auto loader = std::make_unique<data::Loader>(
+        data::validation_loader(config.validation, config.data, 0, 1), *job.tokenizer);
+    job.evaluation = std::make_unique<Evaluation>(std::move(loader), *job.tokenizer,
+                                                  config.validation.steps, job.backend->device());
   }
   return job;
 }

@@ -1,5 +1,5 @@
-// Assembly of a run from its config: device, tokenizer, data, model, optimizer, checkpoint. Everything that can be wrong with
-// the input is found here, before the first step.
+// Assembly of a run from its config: device, tokenizer, data, model, optimizer, checkpoint.
+// Everything that can be wrong with the input is found here, before the first step.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ struct Job {
   at::ScalarType compute_dtype = at::kFloat;
 };
 
-// The dtype of the computation: mixed_precision_param over float32 parameters, else the parameters' own.
+// The dtype of the computation: mixed_precision_param over float32 parameters, else the parameters'
+// own.
 at::ScalarType compute_dtype(const config::Training& training);
 
 // Logs what it does. Throws Error or EnvironmentError.

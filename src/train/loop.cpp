@@ -80,24 +80,31 @@ observe::StepMetrics Loop::memory_metrics() {
   record_.peak_memory = std::max(record_.peak_memory, memory.reserved_peak);
   return {.step = job_.state.step,
           .memory_gib = gib(memory.reserved_peak),
-          .memory_percent = 100.0 * static_cast<double>(memory.reserved_peak) / static_cast<double>(memory.capacity)};
+          .memory_percent = 100.0 * static_cast<double>(memory.reserved_peak) /
+                            static_cast<double>(memory.capacity)};
 }
 
-// Throws when the parameters are lost. Waits for the device: called where a step is logged or saved, so that a broken
-// state never replaces a checkpoint.
+// Throws when the parameters are lost. Waits for the device: called where a step is logged or
+// saved, so that a broken state never replaces a checkpoint.
 void Loop::refuse_divergence(const StepResult& result) const {
   const double loss = result.loss.item<double>(), norm = result.grad_norm.item<double>();
   const auto& scale = job_.state.loss_scale;
-  const char* advice = "lower optimizer.lr, lengthen lr_scheduler.warmup_steps or look at the data; checkpoints hold "
-                       "earlier steps only";
+  const char* advice =
+      "lower optimizer.lr, lengthen lr_scheduler.warmup_steps or look at the data; checkpoints "
+      "hold "
+      "earlier steps only";
   if (scale.dynamic()) {
     // Overflowed steps are skipped; a scale that keeps falling means that every step is.
     if (scale.scale().item<double>() > 0x1p-24) return;
-    throw Error("[train] the loss scale has fallen to {:.1e} at step {}, every step overflows — use bfloat16, or {}",
-                scale.scale().item<double>(), job_.state.step, advice);
+    throw Error(
+        "[train] the loss scale has fallen to {:.1e} at step {}, every step overflows — use "
+        "bfloat16, or {}",
+        scale.scale().item<double>(), job_.state.step, advice);
   }
-  if (!std::isfinite(loss)) throw Error("[train] the loss is {} at step {} — {}", loss, job_.state.step, advice);
-  if (!std::isfinite(norm)) throw Error("[train] the gradient norm is {} at step {} — {}", norm, job_.state.step, advice);
+  if (!std::isfinite(loss))
+    throw Error("[train] the loss is {} at step {} — {}", loss, job_.state.step, advice);
+  if (!std::isfinite(norm))
+    throw Error("[train] the gradient norm is {} at step {} — {}", norm, job_.state.step, advice);
 }
 
 void Loop::log_step(const StepResult& result, double lr) {
@@ -118,13 +125,14 @@ void Loop::validate() {
   throughput_.pause();
   const auto result = job_.evaluation->run(job_.state);
   const observe::StepMetrics memory = memory_metrics();
-  metrics_.log_validation({.step = job_.state.step,
-                           .loss = result.loss,
-                           .bits_per_byte = result.bytes > 0 ? std::optional(result.bits_per_byte) : std::nullopt,
-                           .tokens_per_second = static_cast<double>(result.tokens) / result.seconds,
-                           .memory_gib = memory.memory_gib,
-                           .memory_percent = memory.memory_percent},
-                          throughput_.seconds());
+  metrics_.log_validation(
+      {.step = job_.state.step,
+       .loss = result.loss,
+       .bits_per_byte = result.bytes > 0 ? std::optional(result.bits_per_byte) : std::nullopt,
+       .tokens_per_second = static_cast<double>(result.tokens) / result.seconds,
+       .memory_gib = memory.memory_gib,
+       .memory_percent = memory.memory_percent},
+      throughput_.seconds());
   if (!record_.first_val_loss) record_.first_val_loss = result.loss;
   record_.val_loss = result.loss;
   if (result.bytes > 0) record_.val_bits_per_byte = result.bits_per_byte;
@@ -188,12 +196,15 @@ int Loop::run() {
     }
     const bool idle = !last_result_.has_value();
     if (!more && idle && job_.state.step == 0) {
-      throw Error("[data] the training set ended before the first step — it holds less than one step of {} tokens",
-                  job_.config.training.seq_len * job_.config.training.local_batch_size);
+      throw Error(
+          "[data] the training set ended before the first step — it holds less than one step of {} "
+          "tokens",
+          job_.config.training.seq_len * job_.config.training.local_batch_size);
     }
     if (const int signal = signals.received(); signal != 0 && job_.state.step < job_.total_steps) {
       metrics_.clear_progress();
-      log::warning("Stopped by {} after step {}", signal == SIGINT ? "SIGINT" : "SIGTERM", job_.state.step);
+      log::warning("Stopped by {} after step {}", signal == SIGINT ? "SIGINT" : "SIGTERM",
+                   job_.state.step);
       if (!idle) refuse_divergence(*last_result_);
       saving_.after_interrupt();
       finish(observe::RunStatus::kInterrupted);
@@ -227,14 +238,16 @@ int run(Job& job, const RunContext& context) {
   }
   const int64_t resumed_step = saving.load();
   if (resumed_step >= job.total_steps) {
-    log::info("The checkpoint of step {} is the last of training.steps = {}: nothing is left to do", resumed_step,
-              job.total_steps);
+    log::info("The checkpoint of step {} is the last of training.steps = {}: nothing is left to do",
+              resumed_step, job.total_steps);
     return 0;
   }
   TITAN_CHECK(ops::saved_tensor_hooks_installed(), "another autograd engine replaced titan's");
-  const auto record = observe::begin_record(job.config.job.dump_folder, run_record(job, context), resumed_step > 0);
+  const auto record =
+      observe::begin_record(job.config.job.dump_folder, run_record(job, context), resumed_step > 0);
   observe::write_run_record(job.config.job.dump_folder, record);
-  for (const auto& line : observe::startup_summary(startup_facts(job, record))) log::info("{}", line);
+  for (const auto& line : observe::startup_summary(startup_facts(job, record)))
+    log::info("{}", line);
   return Loop(job, saving, record, resumed_step).run();
 }
 

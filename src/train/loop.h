@@ -14,8 +14,8 @@ struct RunContext {
   observe::Facts versions;  // titan, torch, compiler
 };
 
-// Trains until the last step, the end of the data or a signal. Returns the process's exit code: 0, or 130/143 after
-// SIGINT/SIGTERM (the step is finished and, with checkpointing on, saved).
+// Trains until the last step, the end of the data or a signal. Returns the process's exit code: 0,
+// or 130/143 after SIGINT/SIGTERM (the step is finished and, with checkpointing on, saved).
 int run(Job& job, const RunContext& context);
 
 }  // namespace titan::train

@@ -18,7 +18,8 @@ namespace {
 std::string dtype_text(const Job& job) {
   const std::string parameters = job.config.training.dtype;
   if (job.parameter_dtype == job.compute_dtype) return parameters;
-  return fmt::format("{} compute, {} parameters", job.config.training.mixed_precision_param, parameters);
+  return fmt::format("{} compute, {} parameters", job.config.training.mixed_precision_param,
+                     parameters);
 }
 
 observe::Facts model_sizes(const models::ModelArgs& a) {

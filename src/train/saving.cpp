@@ -18,10 +18,13 @@ namespace {
 
 void load_step(const checkpoint::LoadPlan& plan, Job& job) {
   const checkpoint::Step step(plan.path);
-  const checkpoint::LoadOptions options{.allow_cast = !plan.resumes, .allow_unexpected = !plan.resumes};
-  if (plan.model) checkpoint::load_part(step, checkpoint::Part::kModel, model_tensors(*job.state.model), options);
+  const checkpoint::LoadOptions options{.allow_cast = !plan.resumes,
+                                        .allow_unexpected = !plan.resumes};
+  if (plan.model)
+    checkpoint::load_part(step, checkpoint::Part::kModel, model_tensors(*job.state.model), options);
   if (plan.optimizer) {
-    checkpoint::load_part(step, checkpoint::Part::kOptimizer, optimizer_tensors(*job.state.optimizer), options);
+    checkpoint::load_part(step, checkpoint::Part::kOptimizer,
+                          optimizer_tensors(*job.state.optimizer), options);
   }
   if (plan.train_state) restore_small_state(step.state(), job.state);
   if (plan.dataloader) job.loader->restore(step.state().at("data"));
@@ -29,32 +32,42 @@ void load_step(const checkpoint::LoadPlan& plan, Job& job) {
 
 checkpoint::ForeignNames hf_names(const models::ModelArgs& args) {
   return {.foreign_name = [](const std::string& name) { return models::hf_name(name); },
-          .from_foreign = [args](const std::string& name, const at::Tensor& t) { return models::from_hf(args, name, t); },
-          .to_foreign = [args](const std::string& name, const at::Tensor& t) { return models::to_hf(args, name, t); },
+          .from_foreign = [args](const std::string& name,
+                                 const at::Tensor& t) { return models::from_hf(args, name, t); },
+          .to_foreign = [args](const std::string& name,
+                               const at::Tensor& t) { return models::to_hf(args, name, t); },
           .ignored = [args](const std::string& name) { return models::hf_ignored(args, name); }};
 }
 
 }  // namespace
 
-Saving::Saving(Job& job, std::string config_text) : job_(job), config_text_(std::move(config_text)) {
+Saving::Saving(Job& job, std::string config_text)
+    : job_(job), config_text_(std::move(config_text)) {
   const auto& config = job.config;
   folder_ = std::filesystem::path(config.job.dump_folder) / config.checkpoint.folder;
   if (!writes()) return;
   checkpoint::check_keep_latest_k(config.checkpoint.keep_latest_k);
   for (const auto& name : checkpoint::remove_leftovers(folder_)) {
-    log::info("Removed {}: an earlier process ended while it was writing", (folder_ / name).string());
+    log::info("Removed {}: an earlier process ended while it was writing",
+              (folder_ / name).string());
   }
 }
 
-bool Saving::writes() const { return job_.config.checkpoint.enable && !job_.config.checkpoint.load_only; }
+bool Saving::writes() const {
+  return job_.config.checkpoint.enable && !job_.config.checkpoint.load_only;
+}
 
-std::filesystem::path Saving::folder() const { return writes() ? folder_ : std::filesystem::path(); }
+std::filesystem::path Saving::folder() const {
+  return writes() ? folder_ : std::filesystem::path();
+}
 
 int64_t Saving::load() {
   const auto& config = job_.config;
   if (!config.checkpoint.enable) return 0;
-  log::info("Checkpointing active. Checkpoints will be loaded from and saved to {}", folder_.string());
-  const auto plan = checkpoint::plan_load(config.checkpoint, checkpoint::list_steps(folder_), config.model.hf_assets_path);
+  log::info("Checkpointing active. Checkpoints will be loaded from and saved to {}",
+            folder_.string());
+  const auto plan = checkpoint::plan_load(config.checkpoint, checkpoint::list_steps(folder_),
+                                          config.model.hf_assets_path);
   for (const auto& warning : plan.warnings) log::warning("{}", warning);
   if (plan.source == checkpoint::LoadPlan::Source::kNothing) return 0;
   const Stopwatch watch;
@@ -84,13 +97,16 @@ nlohmann::json Saving::state_json() const {
 
 void Saving::save_full(bool last) {
   const Stopwatch watch;
-  log::info("Saving the checkpoint to {}", (folder_ / checkpoint::step_name(job_.state.step)).string());
-  const checkpoint::Snapshot snapshot{model_tensors(*job_.state.model), optimizer_tensors(*job_.state.optimizer),
-                                      state_json()};
-  const auto result = checkpoint::save(folder_, job_.state.step, snapshot,
-                                       {.keep_latest_k = job_.config.checkpoint.keep_latest_k, .last = last});
+  log::info("Saving the checkpoint to {}",
+            (folder_ / checkpoint::step_name(job_.state.step)).string());
+  const checkpoint::Snapshot snapshot{model_tensors(*job_.state.model),
+                                      optimizer_tensors(*job_.state.optimizer), state_json()};
+  const auto result =
+      checkpoint::save(folder_, job_.state.step, snapshot,
+                       {.keep_latest_k = job_.config.checkpoint.keep_latest_k, .last = last});
   saved_step_ = job_.state.step;
-  log::info("Finished saving the checkpoint in {:.2f} seconds ({})", watch.seconds(), text::bytes(result.bytes));
+  log::info("Finished saving the checkpoint in {:.2f} seconds ({})", watch.seconds(),
+            text::bytes(result.bytes));
 }
 
 void Saving::save_last_model() {
@@ -106,8 +122,8 @@ void Saving::save_last_model() {
                         {.config_json = models::hf_config_of(args, config.export_dtype).dump(2),
                          .assets = checkpoint::hf_assets_in(job_.config.model.hf_assets_path)});
   } else {
-    checkpoint::save_model(folder_, job_.state.step, checkpoint::sources_of(tensors, dtype), state_json(),
-                           {.keep_latest_k = config.keep_latest_k, .last = true});
+    checkpoint::save_model(folder_, job_.state.step, checkpoint::sources_of(tensors, dtype),
+                           state_json(), {.keep_latest_k = config.keep_latest_k, .last = true});
   }
   saved_step_ = job_.state.step;
   log::info("Finished saving the model in {:.2f} seconds", watch.seconds());
@@ -116,7 +132,8 @@ void Saving::save_last_model() {
 bool Saving::due(bool last) const {
   const auto& config = job_.config.checkpoint;
   const int64_t step = job_.state.step;
-  return writes() && (last || step % config.interval == 0 || (step == 1 && config.enable_first_step_checkpoint));
+  return writes() && (last || step % config.interval == 0 ||
+                      (step == 1 && config.enable_first_step_checkpoint));
 }
 
 void Saving::after_step(bool last) {
@@ -133,7 +150,8 @@ void Saving::after_interrupt() {
 }
 
 void Saving::seed_checkpoint() {
-  checkpoint::save_model(folder_, 0, checkpoint::sources_of(model_tensors(*job_.state.model)), state_json());
+  checkpoint::save_model(folder_, 0, checkpoint::sources_of(model_tensors(*job_.state.model)),
+                         state_json());
   log::info("Created the seed checkpoint {}", (folder_ / checkpoint::step_name(0)).string());
 }
 

@@ -13,8 +13,9 @@ class Saving {
   // config_text is stored with each checkpoint. Removes what dead processes left in the folder.
   Saving(Job& job, std::string config_text);
 
-  // Loads what the rules of [checkpoint] say (checkpoint/load_plan.h); returns the step the run goes on after, 0 for a new
-  // run. Called once before the first step, also when checkpointing is off (nothing is loaded then).
+  // Loads what the rules of [checkpoint] say (checkpoint/load_plan.h); returns the step the run
+  // goes on after, 0 for a new run. Called once before the first step, also when checkpointing is
+  // off (nothing is loaded then).
   int64_t load();
 
   // Whether [checkpoint] asks for a save after this step.

@@ -20,7 +20,8 @@ std::vector<NamedTensor> optimizer_tensors(optim::Adam& optimizer) {
   std::vector<NamedTensor> tensors;
   optimizer.visit_state([&](const std::string& name, at::Tensor& state) {
     const size_t dot = name.find('.');
-    tensors.push_back({checkpoint::optimizer_name(name.substr(0, dot), name.substr(dot + 1)), state});
+    tensors.push_back(
+        {checkpoint::optimizer_name(name.substr(0, dot), name.substr(dot + 1)), state});
   });
   return tensors;
 }
@@ -36,12 +37,14 @@ nlohmann::json small_state(const TrainingState& state) {
 
 void restore_small_state(const nlohmann::json& json, TrainingState& state) {
   const auto need = [&](const char* key) -> const nlohmann::json& {
-    if (!json.contains(key)) throw Error("[checkpoint] the state has no '{}' — it was not written by titan train", key);
+    if (!json.contains(key))
+      throw Error("[checkpoint] the state has no '{}' — it was not written by titan train", key);
     return json.at(key);
   };
   state.step = need("step").get<int64_t>();
   state.tokens_seen = need("tokens_seen").get<int64_t>();
-  state.loss_scale.restore(need("loss_scale").get<double>(), need("loss_scale_good_steps").get<int64_t>());
+  state.loss_scale.restore(need("loss_scale").get<double>(),
+                           need("loss_scale_good_steps").get<int64_t>());
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   generator.set_state(checkpoint::decode_bytes(need("rng_cpu").get<std::string>()));
 }

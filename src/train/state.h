@@ -28,7 +28,8 @@ struct TrainingState {
   int64_t step = 0;         // optimizer steps done
   int64_t tokens_seen = 0;  // label tokens of those steps
 
-  // Scalars of a step, on the device for the whole run: a step reads them there, the host only writes them before it.
+  // Scalars of a step, on the device for the whole run: a step reads them there, the host only
+  // writes them before it.
   at::Tensor lr;                    // float32, float64 for float64 parameters
   at::Tensor inverse_valid_tokens;  // likewise
 };
@@ -38,7 +39,8 @@ std::vector<checkpoint::NamedTensor> model_tensors(models::Model& model);
 // optimizer.exp_avg.<name>, …: the tensors themselves.
 std::vector<checkpoint::NamedTensor> optimizer_tensors(optim::Adam& optimizer);
 
-// step, tokens_seen, loss scale, RNG state of the CPU generator; the trainer adds data position and config.
+// step, tokens_seen, loss scale, RNG state of the CPU generator; the trainer adds data position and
+// config.
 nlohmann::json small_state(const TrainingState& state);
 void restore_small_state(const nlohmann::json& json, TrainingState& state);
 

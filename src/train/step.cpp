@@ -11,7 +11,8 @@ using at::Tensor;
 Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const Tensor& scale) {
   const Tensor hidden = state.model->hidden(batch.inputs, *state.runner);
   const Tensor weight = state.runner->parameter(state.model->output_weight());
-  return ops::linear_cross_entropy(hidden.flatten(0, 1), weight, batch.labels.flatten(), scale, state.loss_chunk_tokens);
+  return ops::linear_cross_entropy(hidden.flatten(0, 1), weight, batch.labels.flatten(), scale,
+                                   state.loss_chunk_tokens);
 }
 
 StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches) {

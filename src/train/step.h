@@ -1,4 +1,5 @@
-// One optimizer step, from batches on the device to updated parameters. Nothing in it waits for the device.
+// One optimizer step, from batches on the device to updated parameters. Nothing in it waits for the
+// device.
 #pragma once
 
 #include <ATen/ATen.h>

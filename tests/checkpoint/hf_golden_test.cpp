@@ -70,7 +70,8 @@ TEST_P(HfGolden, ExportGivesTheTensorsThatTransformersWrote) {
   const TestFolder folder;
   const HfFolder source(path_);
   const auto sources = hf_sources(source, shapes_, names_, std::nullopt);
-  save_hf(folder.path() / "out", sources, names_, {.config_json = "{}", .assets = {}, .max_file_bytes = 10000});
+  save_hf(folder.path() / "out", sources, names_,
+          {.config_json = "{}", .assets = {}, .max_file_bytes = 10000});
   const HfFolder written(folder.path() / "out");
   EXPECT_EQ(written.names(), source.names());
   for (const auto& name : source.names()) {

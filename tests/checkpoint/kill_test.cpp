@@ -62,7 +62,8 @@ TEST(Kill, AtAnyMomentLeavesOnlyCompleteSteps) {
   for (int64_t step = 0; step < 3; ++step)
     save(folder.path(), step, snapshot_at(step), {.max_file_bytes = 40000});
   const double save_s = stopwatch.seconds() / 3;
-  // Until kills have hit enough saves and saves have got through; the waits grow, so a busy machine only takes longer.
+  // Until kills have hit enough saves and saves have got through; the waits grow, so a busy machine
+  // only takes longer.
   double longest_wait_s = 4 * save_s;
   for (int round = 0; round < 60 || kills_inside_a_save <= 20 || newest <= 3; ++round) {
     ASSERT_LT(round, 600) << kills_inside_a_save << " kills inside a save, newest step " << newest;

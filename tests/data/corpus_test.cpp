@@ -62,7 +62,8 @@ TEST(Corpus, AKnownStartSavesReadingWhatLiesBefore) {
   const auto start = corpus.find(777)->start;
   EXPECT_EQ(start.file, 1);
   // Reading the first file would be an error now (UTF-16).
-  folder.write("d/a.txt", std::string("\xFF\xFE") + std::string(static_cast<size_t>(files[0].bytes) - 2, 'x'));
+  folder.write("d/a.txt",
+               std::string("\xFF\xFE") + std::string(static_cast<size_t>(files[0].bytes) - 2, 'x'));
   Corpus resumed(files, options);
   EXPECT_THROW(resumed.find(777), Error);
   resumed.add_start(start);
@@ -111,7 +112,8 @@ TEST(LoaderOptions, ComeFromTheSections) {
   EXPECT_EQ(training_loader(training, data, 0, 2).num_epochs, 2);
 
   config::Validation validation;
-  EXPECT_EQ(validation_loader(validation, data, 0, 2).num_epochs, 1) << "steps = -1: one pass over all";
+  EXPECT_EQ(validation_loader(validation, data, 0, 2).num_epochs, 1)
+      << "steps = -1: one pass over all";
   EXPECT_EQ(validation_loader(validation, data, 0, 2).dataset.split, Split::kValidation);
   validation.steps = 10;
   EXPECT_FALSE(validation_loader(validation, data, 0, 2).num_epochs);

@@ -13,8 +13,8 @@ namespace titan::data {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::Folder;
+using ::testing::HasSubstr;
 using testing::options_for;
 using testing::read_all;
 namespace fs = std::filesystem;
@@ -55,8 +55,8 @@ TEST(Dataset, MixedFolderIsReadByExtensionInSortedOrder) {
   testing::write_arrow((folder / "d/f.arrow").string(), {{"f"}}, false);
   testing::write_arrow((folder / "d/g.arrow").string(), {{"g"}}, true);
   const auto dataset = find_dataset(local((folder / "d").string()));
-  EXPECT_THAT(names(dataset),
-              ElementsAre("a/z.txt", "b.jsonl", "c.txt.gz", "d.json.zst", "e.parquet", "f.arrow", "g.arrow"));
+  EXPECT_THAT(names(dataset), ElementsAre("a/z.txt", "b.jsonl", "c.txt.gz", "d.json.zst",
+                                          "e.parquet", "f.arrow", "g.arrow"));
   EXPECT_EQ(dataset.files[5].format, Format::kArrowFile);
   EXPECT_EQ(dataset.files[6].format, Format::kArrowStream);
   EXPECT_EQ(dataset.skipped.size(), 2u);
@@ -68,12 +68,15 @@ TEST(Dataset, MixedFolderIsReadByExtensionInSortedOrder) {
 TEST(Dataset, GlobsAndListsKeepTheirOrder) {
   const Folder folder;
   for (const char* name : {"c.txt", "a.txt", "b.txt", "b.json"}) folder.write(name, "{}\n");
-  EXPECT_THAT(names(find_dataset(local((folder / "*.txt").string()))), ElementsAre("a.txt", "b.txt", "c.txt"));
-  EXPECT_THAT(names(find_dataset(local((folder / "c.txt").string() + ", " + (folder / "[ab].txt").string()))),
+  EXPECT_THAT(names(find_dataset(local((folder / "*.txt").string()))),
+              ElementsAre("a.txt", "b.txt", "c.txt"));
+  EXPECT_THAT(names(find_dataset(
+                  local((folder / "c.txt").string() + ", " + (folder / "[ab].txt").string()))),
               ElementsAre("c.txt", "a.txt", "b.txt"));
   EXPECT_THAT(error_of(local((folder / "*.parquet").string())), HasSubstr("no such file"));
   folder.write("with,comma.txt", "x\n");
-  EXPECT_THAT(names(find_dataset(local((folder / "with,comma.txt").string()))), ElementsAre("with,comma.txt"));
+  EXPECT_THAT(names(find_dataset(local((folder / "with,comma.txt").string()))),
+              ElementsAre("with,comma.txt"));
 }
 
 TEST(Dataset, FilesWithoutAKnownExtensionAreToldByTheirBytes) {
@@ -81,7 +84,9 @@ TEST(Dataset, FilesWithoutAKnownExtensionAreToldByTheirBytes) {
   EXPECT_EQ(read_all(options_for(folder.write("plain", "a\n"))).text, "<s>a</s>");
   EXPECT_EQ(read_all(options_for(folder.write("lines", "{\"text\": \"b\"}\n"))).text, "<s>b</s>");
   EXPECT_EQ(read_all(options_for(folder.write("packed", testing::gzip("c\n")))).text, "<s>c</s>");
-  EXPECT_EQ(read_all(options_for(folder.write("packed2", testing::zstd("{\"text\": \"d\"}\n")))).text, "<s>d</s>");
+  EXPECT_EQ(
+      read_all(options_for(folder.write("packed2", testing::zstd("{\"text\": \"d\"}\n")))).text,
+      "<s>d</s>");
   testing::write_parquet((folder / "columns").string(), {{"e"}});
   EXPECT_EQ(read_all(options_for((folder / "columns").string())).text, "<s>e</s>");
 }
@@ -94,9 +99,11 @@ TEST(Dataset, NamesThatSpeakOfSplitsChooseTheFiles) {
   }
   const std::string path = folder.string();
   const auto train = find_dataset(local(path));
-  EXPECT_THAT(names(train), ElementsAre("en/c4-train.00000-of-00002.json", "en/c4-train.00001-of-00002.json"));
+  EXPECT_THAT(names(train),
+              ElementsAre("en/c4-train.00000-of-00002.json", "en/c4-train.00001-of-00002.json"));
   EXPECT_THAT(train.note, HasSubstr("2 of 3 files"));
-  EXPECT_THAT(names(find_dataset(local(path, Split::kValidation))), ElementsAre("en/c4-validation.00000-of-00001.json"));
+  EXPECT_THAT(names(find_dataset(local(path, Split::kValidation))),
+              ElementsAre("en/c4-validation.00000-of-00001.json"));
   // The name in the registry says the split, whichever section it stands in.
   auto c4 = local(path, Split::kTrain);
   c4.name = "c4_validation";
@@ -109,18 +116,22 @@ TEST(Dataset, SaveToDiskFoldersFollowTheirIndex) {
   const Folder folder;
   for (const char* split : {"train", "test"}) {
     const std::string base = std::string("saved/") + split + "/";
-    folder.write(base + "state.json",
-                 R"({"_data_files": [{"filename": "data-00001-of-00002.arrow"}, {"filename": "data-00000-of-00002.arrow"}]})");
+    folder.write(
+        base + "state.json",
+        R"({"_data_files": [{"filename": "data-00001-of-00002.arrow"}, {"filename": "data-00000-of-00002.arrow"}]})");
     folder.write(base + "dataset_info.json", "{}");
-    testing::write_arrow((folder / (base + "data-00000-of-00002.arrow")).string(), {{std::string(split) + "0"}}, true);
-    testing::write_arrow((folder / (base + "data-00001-of-00002.arrow")).string(), {{std::string(split) + "1"}}, true);
+    testing::write_arrow((folder / (base + "data-00000-of-00002.arrow")).string(),
+                         {{std::string(split) + "0"}}, true);
+    testing::write_arrow((folder / (base + "data-00001-of-00002.arrow")).string(),
+                         {{std::string(split) + "1"}}, true);
   }
   folder.write("saved/dataset_dict.json", R"({"splits": ["train", "test"]})");
   auto options = options_for((folder / "saved").string());
   EXPECT_EQ(read_all(options).text, "<s>train1</s><s>train0</s>");
   options.dataset.split = Split::kValidation;
   EXPECT_EQ(read_all(options).text, "<s>test1</s><s>test0</s>");
-  EXPECT_EQ(read_all(options_for((folder / "saved/test").string())).text, "<s>test1</s><s>test0</s>");
+  EXPECT_EQ(read_all(options_for((folder / "saved/test").string())).text,
+            "<s>test1</s><s>test0</s>");
 
   fs::remove(folder / "saved/train/data-00000-of-00002.arrow");
   EXPECT_THAT(error_of(local((folder / "saved").string())), HasSubstr("listed in state.json"));

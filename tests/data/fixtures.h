@@ -1,4 +1,5 @@
-// What the data tests share: a folder that goes away, a tokenizer whose ids are bytes, and the reading of a whole set.
+// What the data tests share: a folder that goes away, a tokenizer whose ids are bytes, and the
+// reading of a whole set.
 #pragma once
 
 #include <cstdlib>

@@ -41,10 +41,11 @@ class Readers {
     }
   }
 
-  // All samples of a step in the order of the run (inputs and the last label); empty when every reader is through.
+  // All samples of a step in the order of the run (inputs and the last label); empty when every
+  // reader is through.
   std::vector<Sample> step() {
-    const int64_t micro =
-        options_.global_batch_size / options_.local_batch_size / static_cast<int64_t>(loaders_.size());
+    const int64_t micro = options_.global_batch_size / options_.local_batch_size /
+                          static_cast<int64_t>(loaders_.size());
     std::vector<Sample> samples;
     bool any = false;
     for (auto& loader : loaders_) {
@@ -54,8 +55,10 @@ class Readers {
         if (!batch) batch = loader->empty_batch();
         for (int64_t row = 0; row < batch->num_samples; ++row) {
           const auto begin = row * batch->seq_len;
-          Sample sample(batch->inputs.begin() + begin, batch->inputs.begin() + begin + batch->seq_len);
-          sample.insert(sample.end(), batch->labels.begin() + begin, batch->labels.begin() + begin + batch->seq_len);
+          Sample sample(batch->inputs.begin() + begin,
+                        batch->inputs.begin() + begin + batch->seq_len);
+          sample.insert(sample.end(), batch->labels.begin() + begin,
+                        batch->labels.begin() + begin + batch->seq_len);
           samples.push_back(std::move(sample));
         }
       }
@@ -119,9 +122,11 @@ TEST(Loader, SampleComesFromStreamOfItsNumber) {
   options.global_batch_size = options.local_batch_size = 2;
   Loader loader(options, tokenizer);
   const auto first = loader.next();
-  EXPECT_EQ(first->inputs, (std::vector<int32_t>{256, 'a', 'a', 'a', 'a', 256, 'b', 'b', 'b', 'b'}));
+  EXPECT_EQ(first->inputs,
+            (std::vector<int32_t>{256, 'a', 'a', 'a', 'a', 256, 'b', 'b', 'b', 'b'}));
   const auto second = loader.next();
-  EXPECT_EQ(second->inputs, (std::vector<int32_t>{256, 'c', 'c', 'c', 'c', 256, 'd', 'd', 'd', 'd'}));
+  EXPECT_EQ(second->inputs,
+            (std::vector<int32_t>{256, 'c', 'c', 'c', 'c', 256, 'd', 'd', 'd', 'd'}));
   EXPECT_FALSE(loader.next());
 }
 
@@ -130,9 +135,11 @@ TEST(Loader, GivesTheSameIdsToAnyNumberOfReaders) {
   const auto path = folder.write("a.txt", many_lines(300));
   std::vector<std::vector<Sample>> wanted;
   Readers one(run_options(path, 24, 24), 1);
-  for (int step = 0; step < 40; ++step) wanted.push_back(one.step());  // several passes over the set
+  for (int step = 0; step < 40; ++step)
+    wanted.push_back(one.step());  // several passes over the set
   EXPECT_GE(one.report().epoch, 2);
-  for (const auto& [readers, local] : std::map<int64_t, int64_t>{{1, 4}, {2, 6}, {3, 8}, {8, 3}, {24, 1}}) {
+  for (const auto& [readers, local] :
+       std::map<int64_t, int64_t>{{1, 4}, {2, 6}, {3, 8}, {8, 3}, {24, 1}}) {
     auto options = run_options(path, 24, local);
     options.prefetch = 3;
     options.threads = 2;
@@ -161,7 +168,8 @@ TEST(Loader, ResumesExactlyOnAnotherNumberOfReaders) {
     for (size_t step = 13; step < wanted.size(); ++step) {
       ASSERT_EQ(resumed.step(), wanted[step]) << readers << " readers, step " << step;
     }
-    EXPECT_EQ(resumed.report().to_json()["documents"], whole.report().to_json()["documents"]) << readers;
+    EXPECT_EQ(resumed.report().to_json()["documents"], whole.report().to_json()["documents"])
+        << readers;
     EXPECT_EQ(resumed.report().tokens, whole.report().tokens) << readers;
   }
 }
@@ -261,7 +269,8 @@ TEST(Loader, FinitePassGivesEveryDocumentOnce) {
     for (int i = 0; i < 101; ++i) {
       const std::string mark = "<s>d" + std::to_string(i) + ":";
       size_t times = 0;
-      for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) ++times;
+      for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1))
+        ++times;
       EXPECT_EQ(times, 2u) << mark;
     }
   }
@@ -281,7 +290,8 @@ TEST(Loader, RewindGivesTheSamePassAgain) {
   const auto first = pass();
   loader.rewind();
   EXPECT_EQ(pass(), first);
-  EXPECT_EQ(loader.report().count(Irregularity::kBlankLine), 1) << "facts of the data are counted once";
+  EXPECT_EQ(loader.report().count(Irregularity::kBlankLine), 1)
+      << "facts of the data are counted once";
 }
 
 TEST(Loader, SetSmallerThanTheStreamsStillFeedsEachStream) {

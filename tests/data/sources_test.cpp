@@ -49,7 +49,8 @@ TEST(TextSource, EveryNonBlankLineIsADocument) {
 
 TEST(TextSource, CountsMarkLineEndsBlankLinesAndTheLastLine) {
   const Folder folder;
-  const auto result = read_all(options_for(folder.write("a.txt", "\xEF\xBB\xBFone\r\n\r\n  \t\ntwo\n\nthr\ree")));
+  const auto result =
+      read_all(options_for(folder.write("a.txt", "\xEF\xBB\xBFone\r\n\r\n  \t\ntwo\n\nthr\ree")));
   EXPECT_EQ(result.text, joined({"one", "two", "thr\ree"}));
   expect_counts(result.report, {{Irregularity::kByteOrderMark, 1},
                                 {Irregularity::kCrlf, 2},
@@ -65,27 +66,33 @@ TEST(TextSource, ParagraphsEndAtBlankLines) {
   options.dataset.text_document = TextDocument::kParagraph;
   const auto result = read_all(options);
   EXPECT_EQ(result.text, joined({"a\nb", "c", "d\ne"}));
-  expect_counts(result.report,
-                {{Irregularity::kCrlf, 1}, {Irregularity::kBlankLine, 5}, {Irregularity::kNoFinalNewline, 1}});
+  expect_counts(result.report, {{Irregularity::kCrlf, 1},
+                                {Irregularity::kBlankLine, 5},
+                                {Irregularity::kNoFinalNewline, 1}});
 }
 
 TEST(TextSource, WholeFilesAreDocuments) {
   const Folder folder;
-  folder.write("t/a.txt", "\xEF\xBB\xBF" "a\r\n\nb\n");
+  folder.write("t/a.txt",
+               "\xEF\xBB\xBF"
+               "a\r\n\nb\n");
   folder.write("t/b.txt", "");
   folder.write("t/c.txt", "c");
   auto options = options_for(folder.string());
   options.dataset.text_document = TextDocument::kFile;
   const auto result = read_all(options);
   EXPECT_EQ(result.text, joined({"a\n\nb\n", "c"}));
-  expect_counts(result.report,
-                {{Irregularity::kCrlf, 1}, {Irregularity::kByteOrderMark, 1}, {Irregularity::kEmptyFile, 1}});
+  expect_counts(
+      result.report,
+      {{Irregularity::kCrlf, 1}, {Irregularity::kByteOrderMark, 1}, {Irregularity::kEmptyFile, 1}});
 }
 
 TEST(TextSource, IllFormedUtf8BecomesTheReplacementCharacter) {
   const Folder folder;
-  const auto result = read_all(options_for(folder.write("a.txt", "ok\nb\xFF\xC3(\n\xED\xA0\x80\n")));
-  EXPECT_EQ(result.text, joined({"ok", "b\xEF\xBF\xBD\xEF\xBF\xBD(", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}));
+  const auto result =
+      read_all(options_for(folder.write("a.txt", "ok\nb\xFF\xC3(\n\xED\xA0\x80\n")));
+  EXPECT_EQ(result.text,
+            joined({"ok", "b\xEF\xBF\xBD\xEF\xBF\xBD(", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}));
   expect_counts(result.report, {{Irregularity::kInvalidUtf8, 2}});
 }
 
@@ -99,8 +106,9 @@ TEST(TextSource, FilesWithoutDocumentsAreCountedWhereverTheyLie) {
   folder.write("t/f.txt.gz", "");
   const auto result = read_all(options_for(folder.string()));
   EXPECT_EQ(result.text, joined({"c"}));
-  expect_counts(result.report,
-                {{Irregularity::kEmptyFile, 3}, {Irregularity::kBlankLine, 3}, {Irregularity::kCrlf, 1}});
+  expect_counts(
+      result.report,
+      {{Irregularity::kEmptyFile, 3}, {Irregularity::kBlankLine, 3}, {Irregularity::kCrlf, 1}});
   EXPECT_EQ(result.report.first[static_cast<size_t>(Irregularity::kBlankLine)], "t/b.txt:1");
 }
 
@@ -115,7 +123,8 @@ TEST(TextSource, DocumentsDoNotDependOnTheBlockSize) {
   std::mt19937 random(3);
   std::string text;
   for (int i = 0; i < 400; ++i) {
-    text += std::string(random() % 90, static_cast<char>('a' + i % 26)) + (random() % 9 ? "\n" : "\r\n");
+    text += std::string(random() % 90, static_cast<char>('a' + i % 26)) +
+            (random() % 9 ? "\n" : "\r\n");
     if (random() % 3 == 0) text += "\n";
   }
   const auto path = folder.write("a.txt", text);
@@ -124,13 +133,15 @@ TEST(TextSource, DocumentsDoNotDependOnTheBlockSize) {
     for (const int64_t block : {1 << 20, 1, 7, 64, 1000}) {
       DataFile file;
       file.path = path;
-      const auto source = open_source(file, {.text_key = "text", .text_document = unit, .block_bytes = block});
+      const auto source =
+          open_source(file, {.text_key = "text", .text_document = unit, .block_bytes = block});
       std::vector<std::string> got;
       std::map<Irregularity, int64_t> counts;
       std::optional<Place> place = Place{};
       while (place) {
         const Block one = source->read(*place);
-        for (const auto& record : one.records) got.push_back(fmt::format("{}:{}", record.line, record.bytes));
+        for (const auto& record : one.records)
+          got.push_back(fmt::format("{}:{}", record.line, record.bytes));
         for (const auto& note : one.notes) counts[note.what] += note.count;
         // Reading the place again gives the same block.
         const Block again = source->read(*place);
@@ -138,7 +149,8 @@ TEST(TextSource, DocumentsDoNotDependOnTheBlockSize) {
         ASSERT_EQ(again.notes.size(), one.notes.size());
         place = one.next;
       }
-      for (const auto& [what, count] : counts) got.push_back(fmt::format("{}={}", name(what), count));
+      for (const auto& [what, count] : counts)
+        got.push_back(fmt::format("{}={}", name(what), count));
       if (wanted.empty()) wanted = got;
       EXPECT_EQ(got, wanted) << "block " << block;
     }
@@ -148,18 +160,19 @@ TEST(TextSource, DocumentsDoNotDependOnTheBlockSize) {
 
 TEST(JsonSource, TakesTheTextKeyAndCountsTheRest) {
   const Folder folder;
-  const auto path = folder.write("a.jsonl",
-                                 "{\"text\": \"one\", \"n\": [1, {\"text\": \"no\"}]}\n"
-                                 "{\"text\": \"\"}\n"
-                                 "{\"txt\": \"x\"}\n"
-                                 "{\"text\": null}\n"
-                                 "{\"text\": 7}\n"
-                                 "{\"text\": \"cut\n"
-                                 "\n"
-                                 "[1]\n"
-                                 "{\"text\": \"a\"} {\"text\": \"b\"}\n"
-                                 "{\"text\": \"two\\n\\u00e9\\ud83d\\ude00\\\\u\", \"text2\": 1}\r\n"
-                                 "{\"text\": \"first\", \"text\": \"last\"}");
+  const auto path =
+      folder.write("a.jsonl",
+                   "{\"text\": \"one\", \"n\": [1, {\"text\": \"no\"}]}\n"
+                   "{\"text\": \"\"}\n"
+                   "{\"txt\": \"x\"}\n"
+                   "{\"text\": null}\n"
+                   "{\"text\": 7}\n"
+                   "{\"text\": \"cut\n"
+                   "\n"
+                   "[1]\n"
+                   "{\"text\": \"a\"} {\"text\": \"b\"}\n"
+                   "{\"text\": \"two\\n\\u00e9\\ud83d\\ude00\\\\u\", \"text2\": 1}\r\n"
+                   "{\"text\": \"first\", \"text\": \"last\"}");
   const auto result = read_all(options_for(path));
   EXPECT_EQ(result.text, joined({"one", "two\n\xC3\xA9\xF0\x9F\x98\x80\\u", "last"}));
   expect_counts(result.report, {{Irregularity::kEmptyText, 1},
@@ -169,17 +182,21 @@ TEST(JsonSource, TakesTheTextKeyAndCountsTheRest) {
                                 {Irregularity::kBlankLine, 1},
                                 {Irregularity::kCrlf, 1},
                                 {Irregularity::kNoFinalNewline, 1}});
-  EXPECT_THAT(result.report.first[static_cast<size_t>(Irregularity::kMissingText)], ::testing::HasSubstr("keys: txt"));
-  EXPECT_THAT(result.report.first[static_cast<size_t>(Irregularity::kJsonError)], ::testing::StartsWith("a.jsonl:6"));
+  EXPECT_THAT(result.report.first[static_cast<size_t>(Irregularity::kMissingText)],
+              ::testing::HasSubstr("keys: txt"));
+  EXPECT_THAT(result.report.first[static_cast<size_t>(Irregularity::kJsonError)],
+              ::testing::StartsWith("a.jsonl:6"));
 }
 
 TEST(JsonSource, MendsIllFormedUtf8AndLoneSurrogates) {
   const Folder folder;
-  const auto result = read_all(options_for(folder.write("a.jsonl",
-                                                        "{\"text\": \"a\xFF\"}\n"
-                                                        "{\"text\": \"\\ud800x\\\\ud800\"}\n"
-                                                        "{\"text\": \"\\udc00\xFF\\ud83d\\ude00\"}\n")));
-  EXPECT_EQ(result.text, joined({"a\xEF\xBF\xBD", "\xEF\xBF\xBDx\\ud800", "\xEF\xBF\xBD\xEF\xBF\xBD\xF0\x9F\x98\x80"}));
+  const auto result =
+      read_all(options_for(folder.write("a.jsonl",
+                                        "{\"text\": \"a\xFF\"}\n"
+                                        "{\"text\": \"\\ud800x\\\\ud800\"}\n"
+                                        "{\"text\": \"\\udc00\xFF\\ud83d\\ude00\"}\n")));
+  EXPECT_EQ(result.text, joined({"a\xEF\xBF\xBD", "\xEF\xBF\xBDx\\ud800",
+                                 "\xEF\xBF\xBD\xEF\xBF\xBD\xF0\x9F\x98\x80"}));
   expect_counts(result.report, {{Irregularity::kInvalidUtf8, 3}});
 }
 
@@ -203,7 +220,8 @@ TEST(JsonSource, ReadsAnotherTextKey) {
 TEST(JsonSource, ReadsALineOfFiftyMegabytes) {
   const Folder folder;
   const std::string longer(50 << 20, 'x');
-  const auto path = folder.write("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"" + longer + "\"}\n{\"text\": \"b\"}\n");
+  const auto path = folder.write(
+      "a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"" + longer + "\"}\n{\"text\": \"b\"}\n");
   const auto result = read_all(options_for(path));
   EXPECT_EQ(result.text.size(), joined({"a", longer, "b"}).size());
   EXPECT_TRUE(result.text == joined({"a", longer, "b"}));
@@ -213,7 +231,8 @@ TEST(JsonSource, ReadsALineOfFiftyMegabytes) {
 std::string json_lines(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
-    text += fmt::format("{{\"text\": \"document {} {}\"}}\n", i, std::string(static_cast<size_t>(i * 7 % 50), 'y'));
+    text += fmt::format("{{\"text\": \"document {} {}\"}}\n", i,
+                        std::string(static_cast<size_t>(i * 7 % 50), 'y'));
   }
   return text;
 }
@@ -221,7 +240,8 @@ std::string json_lines(int count) {
 TEST(Compressed, GzipAndZstdGiveThePlainContent) {
   const Folder folder;
   const std::string content = json_lines(60'000);  // several blocks of 1 MiB
-  const std::string half = content.substr(0, content.find('\n', content.size() / 2) + 1), rest = content.substr(half.size());
+  const std::string half = content.substr(0, content.find('\n', content.size() / 2) + 1),
+                    rest = content.substr(half.size());
   const auto wanted = read_all(options_for(folder.write("a.jsonl", content)));
   for (const auto& [name, bytes] : std::map<std::string, std::string>{
            {"a.jsonl.gz", gzip(content)},
@@ -244,10 +264,11 @@ TEST(Compressed, TruncatedFilesGiveTheirWholeLinesAndAreCounted) {
   std::string bad_middle = gzip(content);
   bad_middle[bad_middle.size() / 2] ^= 0x55;
   const std::string gz = gzip(content), zst = zstd(content);
-  for (const auto& [name, bytes] : std::map<std::string, std::string>{{"a.jsonl.gz", gz.substr(0, gz.size() / 2)},
-                                                                      {"b.jsonl.zst", zst.substr(0, zst.size() / 2)},
-                                                                      {"c.jsonl.gz", bad_middle},
-                                                                      {"d.jsonl.gz", gz.substr(0, gz.size() - 4)}}) {
+  for (const auto& [name, bytes] :
+       std::map<std::string, std::string>{{"a.jsonl.gz", gz.substr(0, gz.size() / 2)},
+                                          {"b.jsonl.zst", zst.substr(0, zst.size() / 2)},
+                                          {"c.jsonl.gz", bad_middle},
+                                          {"d.jsonl.gz", gz.substr(0, gz.size() - 4)}}) {
     const auto got = read_all(options_for(folder.write(name, bytes)));
     EXPECT_EQ(got.report.count(Irregularity::kTruncatedFile), 1) << name;
     EXPECT_GT(got.report.documents, 1000) << name;
@@ -261,8 +282,8 @@ TEST(Compressed, TruncatedFilesGiveTheirWholeLinesAndAreCounted) {
 TEST(Parquet, ReadsEveryCodecAndCountsNullsAndEmptyGroups) {
   const Folder folder;
   using parquet::Compression;
-  for (const auto codec : {Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::GZIP, Compression::ZSTD,
-                           Compression::BROTLI, Compression::LZ4_HADOOP}) {
+  for (const auto codec : {Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::GZIP,
+                           Compression::ZSTD, Compression::BROTLI, Compression::LZ4_HADOOP}) {
     const auto path = (folder / "a.parquet").string();
     write_parquet(path, {{}, {"one", std::nullopt, ""}, {}, {"b\xFF", "three"}, {}}, codec);
     const auto result = read_all(options_for(path));
@@ -293,7 +314,8 @@ TEST(Parquet, SeveralBatchesOfARowGroupAndAnyOrderOfReading) {
     wanted += "<s>" + *texts.back() + "</s>";
   }
   const auto path = (folder / "a.parquet").string();
-  write_parquet(path, {Texts(texts.begin(), texts.begin() + 3000), Texts(texts.begin() + 3000, texts.end())});
+  write_parquet(
+      path, {Texts(texts.begin(), texts.begin() + 3000), Texts(texts.begin() + 3000, texts.end())});
   EXPECT_EQ(read_all(options_for(path)).text, wanted);
   DataFile file;
   file.path = path;
@@ -389,7 +411,8 @@ TEST(ArrowIpc, ResumesAtABatchWithoutReadingTheOnesBefore) {
   for (const bool stream : {false, true}) {
     const auto path = (folder / "a.arrow").string();
     std::vector<Texts> batches;
-    for (int i = 0; i < 200; ++i) batches.push_back({fmt::format("{} a", i), fmt::format("{} b", i)});
+    for (int i = 0; i < 200; ++i)
+      batches.push_back({fmt::format("{} a", i), fmt::format("{} b", i)});
     write_arrow(path, batches, stream);
     DataFile file;
     file.path = path;

@@ -38,12 +38,15 @@ TEST(Merge, HeapAndScanGiveTheSameIdsOnRandomInput) {
     std::vector<PairTable::Entry> entries;
     const int alphabet = 2 + static_cast<int>(random() % 4);
     for (int rank = 0; rank < 40; ++rank) {
-      const auto any = [&] { return static_cast<int32_t>(random() % static_cast<unsigned>(alphabet + rank)); };
+      const auto any = [&] {
+        return static_cast<int32_t>(random() % static_cast<unsigned>(alphabet + rank));
+      };
       entries.push_back({any(), any(), rank, alphabet + rank});
     }
     const PairTable pairs(entries);
     std::vector<int32_t> symbols(random() % 300);
-    for (auto& symbol : symbols) symbol = static_cast<int32_t>(random() % static_cast<unsigned>(alphabet));
+    for (auto& symbol : symbols)
+      symbol = static_cast<int32_t>(random() % static_cast<unsigned>(alphabet));
     auto other = symbols;
     merge_short(pairs, symbols);
     merge_long(pairs, other);
@@ -65,7 +68,7 @@ TEST(Trainer, JoinsTheMostFrequentPairFirstAndTheSmallestOfEquals) {
   const std::vector<std::string> special = {"<s>"};
   const TrainedBpe bpe = train_bpe(counts, 300, special);
   ASSERT_EQ(bpe.merges.size(), 3u);
-  EXPECT_EQ(bpe.tokens[257], "ab");    // 6 times, as often as "cd", but smaller
+  EXPECT_EQ(bpe.tokens[257], "ab");  // 6 times, as often as "cd", but smaller
   EXPECT_EQ(bpe.tokens[258], "cd");
   EXPECT_EQ(bpe.tokens[259], "abab");
   EXPECT_EQ(bpe.tokens.size(), 260u);  // no pair is left

@@ -29,9 +29,10 @@ class TokenizerFiles : public ::testing::Test {
     return folder_ / name;
   }
   // A character BPE of a few tokens; `model` and `rest` are put into the file as they are.
-  std::string json(const std::string& vocab, const std::string& merges, const std::string& rest = "") {
-    return R"({"version": "1.0")" + rest + R"(, "model": {"type": "BPE", "vocab": )" + vocab + R"(, "merges": )" + merges +
-           "}}";
+  std::string json(const std::string& vocab, const std::string& merges,
+                   const std::string& rest = "") {
+    return R"({"version": "1.0")" + rest + R"(, "model": {"type": "BPE", "vocab": )" + vocab +
+           R"(, "merges": )" + merges + "}}";
   }
   static std::string error_of(const fs::path& path) {
     try {
@@ -48,7 +49,8 @@ class TokenizerFiles : public ::testing::Test {
     return out;
   }
 
-  fs::path folder_ = fs::temp_directory_path() / ("titan_tokenizer_files_" + std::to_string(::getpid()));
+  fs::path folder_ =
+      fs::temp_directory_path() / ("titan_tokenizer_files_" + std::to_string(::getpid()));
 };
 
 constexpr const char* kVocab = R"({"a": 0, "b": 1, "ab": 2, "</s>": 3, "<s>": 4})";
@@ -60,13 +62,17 @@ TEST_F(TokenizerFiles, EachDamageIsNamedWithFileAndPlace) {
   EXPECT_THAT(error_of(write("empty.json", "")), HasSubstr("empty.json: the file is empty"));
   EXPECT_THAT(error_of(write("m.json", R"({"model": {"type": "BPE", "vocab": {"a": 0}}})")),
               HasSubstr("model: the key \"merges\" is missing"));
-  EXPECT_THAT(error_of(write("u.json", json(kVocab, R"([["a", "x"]])"))),
-              AllOf(HasSubstr("model.merges: [0]"), HasSubstr("token \"x\" is not in model.vocab")));
-  EXPECT_THAT(error_of(write("p.json", json(kVocab, R"(["a b", "ab"])"))), HasSubstr("[1]: \"ab\" is no merge"));
+  EXPECT_THAT(
+      error_of(write("u.json", json(kVocab, R"([["a", "x"]])"))),
+      AllOf(HasSubstr("model.merges: [0]"), HasSubstr("token \"x\" is not in model.vocab")));
+  EXPECT_THAT(error_of(write("p.json", json(kVocab, R"(["a b", "ab"])"))),
+              HasSubstr("[1]: \"ab\" is no merge"));
   EXPECT_THAT(error_of(write("d.json", json(R"({"a": 0, "b": 0})", "[]"))),
               HasSubstr("id 0 belongs to two tokens: \"a\" and \"b\""));
-  EXPECT_THAT(error_of(write("t.json", json(R"({"a": 0, "a": 1})", "[]"))), HasSubstr("token \"a\" occurs twice"));
-  EXPECT_THAT(error_of(write("n.json", json(R"({"a": -1})", "[]"))), HasSubstr("the id of token \"a\""));
+  EXPECT_THAT(error_of(write("t.json", json(R"({"a": 0, "a": 1})", "[]"))),
+              HasSubstr("token \"a\" occurs twice"));
+  EXPECT_THAT(error_of(write("n.json", json(R"({"a": -1})", "[]"))),
+              HasSubstr("the id of token \"a\""));
   EXPECT_THAT(error_of(write("v.json", json("{}", "[]"))), HasSubstr("the vocabulary is empty"));
   EXPECT_THAT(error_of(folder_ / "none.json"), HasSubstr("does not exist"));
   EXPECT_THAT(error_of(folder_), HasSubstr("holds"));  // no tokenizer.json in it
@@ -74,35 +80,45 @@ TEST_F(TokenizerFiles, EachDamageIsNamedWithFileAndPlace) {
 
 TEST_F(TokenizerFiles, WhatIsNotSupportedIsRefusedByName) {
   for (const char* type : {"WordPiece", "Unigram", "WordLevel"}) {
-    const auto file = write("x.json", std::string(R"({"model": {"type": ")") + type + R"(", "vocab": {}}})");
+    const auto file =
+        write("x.json", std::string(R"({"model": {"type": ")") + type + R"(", "vocab": {}}})");
     EXPECT_THAT(error_of(file), HasSubstr(std::string("a ") + type + " model is not supported"));
   }
   const auto refuse = [&](const char* part, const char* type) {
-    const auto file = write("y.json", json(kVocab, "[]", std::string(R"(, ")") + part + R"(": {"type": ")" + type + "\"}"));
+    const auto file =
+        write("y.json",
+              json(kVocab, "[]", std::string(R"(, ")") + part + R"(": {"type": ")" + type + "\"}"));
     EXPECT_THAT(error_of(file), HasSubstr(type));
   };
   refuse("normalizer", "Precompiled");
   refuse("pre_tokenizer", "UnicodeScripts");
   refuse("post_processor", "Mystery");
   refuse("decoder", "WordPiece");
-  const auto regex = write("r.json", json(kVocab, "[]", R"(, "pre_tokenizer": {"type": "Split", "behavior": "Isolated",
+  const auto regex = write(
+      "r.json", json(kVocab, "[]", R"(, "pre_tokenizer": {"type": "Split", "behavior": "Isolated",
       "invert": false, "pattern": {"Regex": "[a-"}})"));
   EXPECT_THAT(error_of(regex), HasSubstr("the regex [a-"));
 }
 
 TEST_F(TokenizerFiles, ASuffixIsSeenAlsoBehindByteLevel) {
   const std::string vocab = R"({"a": 0, "a</w>": 1, "Ġ": 2})";
-  const auto file = write("s.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "model": {
-      "type": "BPE", "end_of_word_suffix": "</w>", "merges": [], "vocab": )" + vocab + "}}");
+  const auto file = write(
+      "s.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "model": {
+      "type": "BPE", "end_of_word_suffix": "</w>", "merges": [], "vocab": )" +
+                    vocab + "}}");
   EXPECT_THAT(ids(*load_tokenizer(file), "aa a"), ElementsAre(0, 1, 2, 1));
 }
 
 TEST_F(TokenizerFiles, ADamagedRankFileIsNamedWithItsLine) {
-  EXPECT_THAT(error_of(write("a.model", "IQ== 0\nI? 1\n")), AllOf(HasSubstr("a.model, line 2"), HasSubstr("no base64")));
-  EXPECT_THAT(error_of(write("b.model", "IQ== 0\nIg== x\n")), AllOf(HasSubstr("line 2"), HasSubstr("\"x\" is no rank")));
+  EXPECT_THAT(error_of(write("a.model", "IQ== 0\nI? 1\n")),
+              AllOf(HasSubstr("a.model, line 2"), HasSubstr("no base64")));
+  EXPECT_THAT(error_of(write("b.model", "IQ== 0\nIg== x\n")),
+              AllOf(HasSubstr("line 2"), HasSubstr("\"x\" is no rank")));
   EXPECT_THAT(error_of(write("c.model", "IQ== 0\nIg== 0\n")), HasSubstr("rank 0 occurs twice"));
-  EXPECT_THAT(error_of(write("d.model", "IQ== 0\nIg== 2\n")), HasSubstr("the file is not complete"));
-  EXPECT_THAT(error_of(write("e.model", std::string("\x0a\x03\0nonsense", 11))), HasSubstr("no SentencePiece model"));
+  EXPECT_THAT(error_of(write("d.model", "IQ== 0\nIg== 2\n")),
+              HasSubstr("the file is not complete"));
+  EXPECT_THAT(error_of(write("e.model", std::string("\x0a\x03\0nonsense", 11))),
+              HasSubstr("no SentencePiece model"));
 }
 
 TEST_F(TokenizerFiles, BosAndEosComeFromTheFirstFileThatNamesThem) {
@@ -152,7 +168,8 @@ TEST_F(TokenizerFiles, WhatTrainingWritesEncodesAndDecodesAnyBytes) {
 
 TEST_F(TokenizerFiles, TrainingDoesNotDependOnTheNumberOfThreads) {
   std::string text;
-  for (int i = 0; i < 60000; ++i) text += "word" + std::to_string(i * 7919 % 5003) + (i % 9 ? " " : "\n");
+  for (int i = 0; i < 60000; ++i)
+    text += "word" + std::to_string(i * 7919 % 5003) + (i % 9 ? " " : "\n");
   const auto file = write("text.txt", text);
   std::string first;
   for (const int threads : {1, 2, 5}) {
@@ -166,14 +183,15 @@ TEST_F(TokenizerFiles, TrainingDoesNotDependOnTheNumberOfThreads) {
 
 TEST(JsonReader, ReadsAndRefusesAsPythonDoes) {
   JsonReader json;
-  EXPECT_FALSE(json.parse(R"({"a": [1, -2.5e3, true, null, NaN], "b": "x\n\u00e9\ud83d\ude00", "a": "last"})"));
+  EXPECT_FALSE(json.parse(
+      R"({"a": [1, -2.5e3, true, null, NaN], "b": "x\n\u00e9\ud83d\ude00", "a": "last"})"));
   EXPECT_EQ(json.node(*json.member(0, "a")).text, "last");
   EXPECT_EQ(json.node(*json.member(0, "b")).text, "x\né😀");
   EXPECT_FALSE(json.parse(R"(["\ud800x", "\udc00\ud800"])"));
   EXPECT_EQ(json.node(1).text, "\uFFFDx");
   EXPECT_EQ(json.mended_escapes(), 3);
-  for (const char* bad : {"", "{", "[1,]", "{\"a\" 1}", "{\"a\": 1,}", "\"a", "\"\\x\"", "\"a\nb\"", "01a", "tru", "[1] 2",
-                          "{1: 2}", "\"\\u12\"", "-", "1.", "[1 2]"}) {
+  for (const char* bad : {"", "{", "[1,]", "{\"a\" 1}", "{\"a\": 1,}", "\"a", "\"\\x\"", "\"a\nb\"",
+                          "01a", "tru", "[1] 2", "{1: 2}", "\"\\u12\"", "-", "1.", "[1 2]"}) {
     EXPECT_TRUE(json.parse(bad)) << bad;
   }
   const auto problem = json.parse(R"({"a": [1, }])");

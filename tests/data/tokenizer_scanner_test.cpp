@@ -16,9 +16,16 @@ namespace {
 
 // Characters that patterns tell apart, some of each kind.
 std::string random_text(std::mt19937& random) {
-  static const std::u32string kinds[] = {
-      U"abszSTMDRVELt", U"éßſKÀ", U"ǅʰªかー你龥゙", U"\u0301\u0903\u20DD", U"0129٣Ⅷ½²", U" \t\n\r\u00A0\u3000\u2028\u0085",
-      U"'’!/.-_#$+<^`~|", U"、。‘№€", U"\u0001\u200B\uFEFF\u0378", U"😀𝐀"};
+  static const std::u32string kinds[] = {U"abszSTMDRVELt",
+                                         U"éßſKÀ",
+                                         U"ǅʰªかー你龥゙",
+                                         U"\u0301\u0903\u20DD",
+                                         U"0129٣Ⅷ½²",
+                                         U" \t\n\r\u00A0\u3000\u2028\u0085",
+                                         U"'’!/.-_#$+<^`~|",
+                                         U"、。‘№€",
+                                         U"\u0001\u200B\uFEFF\u0378",
+                                         U"😀𝐀"};
   std::string text;
   const size_t length = random() % 40;
   for (size_t i = 0; i < length; ++i) {
@@ -38,7 +45,8 @@ std::vector<std::string> by_scanner(const Scanner& scanner, std::string_view tex
   return pieces;
 }
 
-std::vector<std::string> by_regexes(const std::vector<std::unique_ptr<PreTokenizer>>& stages, std::string_view text) {
+std::vector<std::string> by_regexes(const std::vector<std::unique_ptr<PreTokenizer>>& stages,
+                                    std::string_view text) {
   PieceList list;
   if (!text.empty()) list.pieces.push_back({text, true});
   for (const auto& stage : stages) stage->split(list);
@@ -51,7 +59,8 @@ void expect_equal(const std::vector<std::string>& regexes, unsigned seed) {
   const auto scanner = known_scanner(regexes);
   ASSERT_TRUE(scanner);
   std::vector<std::unique_ptr<PreTokenizer>> stages;
-  for (const auto& regex : regexes) stages.push_back(make_split(regex_finder(regex), SplitBehavior::kIsolated, false));
+  for (const auto& regex : regexes)
+    stages.push_back(make_split(regex_finder(regex), SplitBehavior::kIsolated, false));
   std::mt19937 random(seed);
   for (int round = 0; round < 1000; ++round) {
     const std::string text = random_text(random);
@@ -61,7 +70,8 @@ void expect_equal(const std::vector<std::string>& regexes, unsigned seed) {
 
 TEST(Scanner, EachGivesThePiecesOfItsRegexOnRandomText) {
   unsigned seed = 1;
-  for (const char* regex : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
+  for (const char* regex :
+       {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
     expect_equal({regex}, seed++);
   }
   expect_equal({kDeepSeekPatterns[0], kDeepSeekPatterns[1], kDeepSeekPatterns[2]}, seed);
@@ -89,9 +99,12 @@ TEST(Regex, DialectsDifferWhereTheEnginesDo) {
 }
 
 TEST(Regex, ClassesNestIntersectAndComplement) {
-  EXPECT_EQ(matches("[a-z&&[^aeiou]]+", RegexDialect::kOniguruma, "banana"), (Strings{"b", "n", "n"}));
-  EXPECT_EQ(matches("[^(\\s|[.,])]+", RegexDialect::kOniguruma, "a.b (c)"), (Strings{"a", "b", "c"}));
-  EXPECT_EQ(matches("[\\P{L}]+|[\\S]", RegexDialect::kOniguruma, "ab1 2"), (Strings{"a", "b", "1 2"}));
+  EXPECT_EQ(matches("[a-z&&[^aeiou]]+", RegexDialect::kOniguruma, "banana"),
+            (Strings{"b", "n", "n"}));
+  EXPECT_EQ(matches("[^(\\s|[.,])]+", RegexDialect::kOniguruma, "a.b (c)"),
+            (Strings{"a", "b", "c"}));
+  EXPECT_EQ(matches("[\\P{L}]+|[\\S]", RegexDialect::kOniguruma, "ab1 2"),
+            (Strings{"a", "b", "1 2"}));
   EXPECT_EQ(matches("[]a-]+", RegexDialect::kOniguruma, "x]a-y"), (Strings{"]a-"}));
 }
 
@@ -124,7 +137,7 @@ TEST(Bpe, AHundredThousandSymbolsWithoutABreakTakeNoQuadraticTime) {
   for (int32_t rank = 0; rank < 12; ++rank) entries.push_back({rank, rank, rank, rank + 1});
   const PairTable pairs(entries);
   std::vector<int32_t> symbols(200000, 0);
-  merge_long(pairs, symbols);  // a quadratic way would take minutes
+  merge_long(pairs, symbols);          // a quadratic way would take minutes
   EXPECT_EQ(symbols.size(), 48u + 4);  // 200000 = 48 * 4096 + 2048 + 1024 + 256 + 64
   EXPECT_EQ(symbols[0], 12);
 }

@@ -38,15 +38,18 @@ inline std::string zstd(const std::string& content) {
 using Texts = std::vector<std::optional<std::string>>;
 
 // Columns: id (int64), `key` (string).
-inline std::shared_ptr<arrow::RecordBatch> record_batch(const Texts& texts, const std::string& key = "text") {
+inline std::shared_ptr<arrow::RecordBatch> record_batch(const Texts& texts,
+                                                        const std::string& key = "text") {
   arrow::StringBuilder strings;
   arrow::Int64Builder ids;
   for (size_t i = 0; i < texts.size(); ++i) {
     EXPECT_TRUE((texts[i] ? strings.Append(*texts[i]) : strings.AppendNull()).ok());
     EXPECT_TRUE(ids.Append(static_cast<int64_t>(i)).ok());
   }
-  const auto schema = arrow::schema({arrow::field("id", arrow::int64()), arrow::field(key, arrow::utf8())});
-  return arrow::RecordBatch::Make(schema, static_cast<int64_t>(texts.size()), {*ids.Finish(), *strings.Finish()});
+  const auto schema =
+      arrow::schema({arrow::field("id", arrow::int64()), arrow::field(key, arrow::utf8())});
+  return arrow::RecordBatch::Make(schema, static_cast<int64_t>(texts.size()),
+                                  {*ids.Finish(), *strings.Finish()});
 }
 
 // Every element of `groups` becomes a row group.
@@ -55,9 +58,12 @@ inline void write_parquet(const std::string& path, const std::vector<Texts>& gro
                           const std::string& key = "text") {
   auto out = *arrow::io::FileOutputStream::Open(path);
   parquet::WriterProperties::Builder properties;
-  properties.compression(compression)->enable_page_checksum()->data_pagesize(1024)->disable_dictionary();
-  auto writer = *parquet::arrow::FileWriter::Open(*record_batch({}, key)->schema(), arrow::default_memory_pool(), out,
-                                                  properties.build());
+  properties.compression(compression)
+      ->enable_page_checksum()
+      ->data_pagesize(1024)
+      ->disable_dictionary();
+  auto writer = *parquet::arrow::FileWriter::Open(
+      *record_batch({}, key)->schema(), arrow::default_memory_pool(), out, properties.build());
   for (const auto& group : groups) {
     const auto table = *arrow::Table::FromRecordBatches({record_batch(group, key)});
     ASSERT_TRUE(writer->NewRowGroup().ok());
@@ -70,8 +76,10 @@ inline void write_parquet(const std::string& path, const std::vector<Texts>& gro
 inline void write_arrow(const std::string& path, const std::vector<Texts>& batches, bool stream) {
   auto out = *arrow::io::FileOutputStream::Open(path);
   const auto schema = record_batch({})->schema();
-  auto writer = stream ? *arrow::ipc::MakeStreamWriter(out, schema) : *arrow::ipc::MakeFileWriter(out, schema);
-  for (const auto& batch : batches) ASSERT_TRUE(writer->WriteRecordBatch(*record_batch(batch)).ok());
+  auto writer = stream ? *arrow::ipc::MakeStreamWriter(out, schema)
+                       : *arrow::ipc::MakeFileWriter(out, schema);
+  for (const auto& batch : batches)
+    ASSERT_TRUE(writer->WriteRecordBatch(*record_batch(batch)).ok());
   ASSERT_TRUE(writer->Close().ok());
   ASSERT_TRUE(out->Close().ok());
 }

@@ -22,14 +22,16 @@ class GenerateCommand : public testing::Test {
   void SetUp() override { run_.save(3); }
 
   cli::Outcome titan(std::vector<std::string> words) const {
-    words.insert(words.begin(), {"generate", "--device", "cpu", "--checkpoint", run_.path().string()});
+    words.insert(words.begin(),
+                 {"generate", "--device", "cpu", "--checkpoint", run_.path().string()});
     return cli::run_titan(words, run_.path());
   }
   std::string write(const std::string& name, const std::string& content) const {
     std::ofstream(run_.path() / name) << content;
     return (run_.path() / name).string();
   }
-  void expect_refused(const std::vector<std::string>& words, const std::string& part, int code = 2) const {
+  void expect_refused(const std::vector<std::string>& words, const std::string& part,
+                      int code = 2) const {
     const auto outcome = titan(words);
     EXPECT_EQ(outcome.exit_code, code) << part;
     EXPECT_THAT(outcome.err, HasSubstr(part));
@@ -43,19 +45,23 @@ TEST_F(GenerateCommand, WritesTextToStdoutAndTheRestToStderr) {
   const auto outcome = titan({"--prompt", "the fox", "--max_new_tokens", "12", "--seed", "4"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(StartsWith("the fox"), Not(HasSubstr("[titan]"))));
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("step 3 in"), HasSubstr("that the run was trained with"), HasSubstr("Prefill: "),
-                                 HasSubstr("Decode: "), HasSubstr("tokens/s")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("step 3 in"), HasSubstr("that the run was trained with"),
+                    HasSubstr("Prefill: "), HasSubstr("Decode: "), HasSubstr("tokens/s")));
   // Dashes, =, and writing at the end give the same text.
-  EXPECT_EQ(titan({"--prompt=the fox", "--max-new-tokens=12", "--seed=4", "--no-stream"}).out, outcome.out);
+  EXPECT_EQ(titan({"--prompt=the fox", "--max-new-tokens=12", "--seed=4", "--no-stream"}).out,
+            outcome.out);
   EXPECT_NE(titan({"--prompt=the fox", "--max-new-tokens=12", "--seed=5"}).out, outcome.out);
-  EXPECT_EQ("the fox" + titan({"--prompt=the fox", "--max-new-tokens=12", "--seed=4", "--no_echo"}).out, outcome.out);
+  EXPECT_EQ(
+      "the fox" + titan({"--prompt=the fox", "--max-new-tokens=12", "--seed=4", "--no_echo"}).out,
+      outcome.out);
 }
 
 TEST_F(GenerateCommand, AnswersAFileOfPromptsInItsOrder) {
   const auto prompts = write("prompts.txt", "the\nthe quick brown fox\n\nlazy\n");
   const auto file = (run_.path() / "out.jsonl").string();
-  const auto outcome = titan({"--prompt_file", prompts, "--max_new_tokens", "8", "--seed", "1", "--json", "--ignore_eos",
-                              "--batch_size", "2", "--output", file});
+  const auto outcome = titan({"--prompt_file", prompts, "--max_new_tokens", "8", "--seed", "1",
+                              "--json", "--ignore_eos", "--batch_size", "2", "--output", file});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   std::vector<std::string> seen;
   for (const auto& line : text::split(text::trim(outcome.out), '\n')) {
@@ -68,8 +74,10 @@ TEST_F(GenerateCommand, AnswersAFileOfPromptsInItsOrder) {
   EXPECT_THAT(seen, testing::ElementsAre("the", "the quick brown fox", "lazy"));
   std::ifstream written(file);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(written), {}), outcome.out);
-  const auto plain = titan({"--prompt_file", prompts, "--max_new_tokens", "8", "--seed", "1", "--ignore_eos"});
-  EXPECT_THAT(plain.out, AllOf(StartsWith("the"), HasSubstr("\n---\nthe quick brown fox"), HasSubstr("\n---\nlazy")));
+  const auto plain =
+      titan({"--prompt_file", prompts, "--max_new_tokens", "8", "--seed", "1", "--ignore_eos"});
+  EXPECT_THAT(plain.out, AllOf(StartsWith("the"), HasSubstr("\n---\nthe quick brown fox"),
+                               HasSubstr("\n---\nlazy")));
 }
 
 TEST_F(GenerateCommand, RefusesBadInputWithItsValue) {
@@ -84,19 +92,22 @@ TEST_F(GenerateCommand, RefusesBadInputWithItsValue) {
   expect_refused({"--prompt", std::string(300, 'x')}, "the model's context is 64");
   expect_refused({}, "no prompt");
   expect_refused({"--prompt", "a", "--prompt_file", "b"}, "excludes");
-  const auto missing = cli::run_titan({"generate", "--checkpoint", "/nowhere", "--prompt", "a"}, run_.path());
+  const auto missing =
+      cli::run_titan({"generate", "--checkpoint", "/nowhere", "--prompt", "a"}, run_.path());
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, HasSubstr("there is no /nowhere"));
 }
 
 TEST_F(GenerateCommand, StartsADocumentFromAnEmptyPrompt) {
-  const auto outcome = titan({"--prompt", "", "--max_new_tokens", "5", "--seed", "1", "--ignore_eos"});
+  const auto outcome =
+      titan({"--prompt", "", "--max_new_tokens", "5", "--seed", "1", "--ignore_eos"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_GT(outcome.out.size(), 1U);
 }
 
 TEST_F(GenerateCommand, WarnsBeyondTheContext) {
-  const auto outcome = titan({"--prompt", "a", "--max_new_tokens", "90", "--ignore_eos", "--seed", "1"});
+  const auto outcome =
+      titan({"--prompt", "a", "--max_new_tokens", "90", "--ignore_eos", "--seed", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("more than the model's context of 64"));
 }
@@ -107,18 +118,22 @@ TEST_F(GenerateCommand, KeepsWhatThereIsOnAnInterrupt) {
   const pid_t child = fork();
   if (child == 0) {
     if (!freopen(out.c_str(), "w", stdout) || !freopen(err.c_str(), "w", stderr)) _exit(9);
-    execl(TITAN_BINARY, TITAN_BINARY, "generate", "--device", "cpu", "--checkpoint", run_.path().c_str(), "--prompt",
-          "the fox", "--max_new_tokens", "200000", "--ignore_eos", "--seed", "1", nullptr);
+    execl(TITAN_BINARY, TITAN_BINARY, "generate", "--device", "cpu", "--checkpoint",
+          run_.path().c_str(), "--prompt", "the fox", "--max_new_tokens", "200000", "--ignore_eos",
+          "--seed", "1", nullptr);
     _exit(9);
   }
-  for (int i = 0; i < 600 && (!std::filesystem::exists(out) || std::filesystem::file_size(out) < 40); ++i) usleep(100000);
+  for (int i = 0;
+       i < 600 && (!std::filesystem::exists(out) || std::filesystem::file_size(out) < 40); ++i)
+    usleep(100000);
   kill(child, SIGINT);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 130);
   std::ifstream text(out), log(err);
-  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(text), {}), AllOf(StartsWith("the fox"), testing::EndsWith("\n")));
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(text), {}),
+              AllOf(StartsWith("the fox"), testing::EndsWith("\n")));
   EXPECT_THAT(std::string(std::istreambuf_iterator<char>(log), {}), HasSubstr("Decode: "));
 }
 

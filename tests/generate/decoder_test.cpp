@@ -1,5 +1,6 @@
-// Generation computes what training computes: logits through the cache against the plain causal forward, in every way the
-// tokens can arrive. Each claim has a mutation that shows the bound would notice.
+// Generation computes what training computes: logits through the cache against the plain causal
+// forward, in every way the tokens can arrive. Each claim has a mutation that shows the bound would
+// notice.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -27,7 +28,8 @@ class CachedLogits : public testing::TestWithParam<Case> {
 
   std::vector<int32_t> tokens(int64_t count, int32_t seed) const {
     std::vector<int32_t> ids;
-    for (int64_t i = 0; i < count; ++i) ids.push_back((seed + static_cast<int32_t>(i * i) * 31) % 258);
+    for (int64_t i = 0; i < count; ++i)
+      ids.push_back((seed + static_cast<int32_t>(i * i) * 31) % 258);
     return ids;
   }
   static Tensor as_tensor(std::span<const int32_t> ids) {
@@ -54,7 +56,8 @@ class CachedLogits : public testing::TestWithParam<Case> {
     return cache;
   }
 
-  // [T, vocab] through the cache, in chunks of these lengths; `between` may change the cache before each chunk but the first.
+  // [T, vocab] through the cache, in chunks of these lengths; `between` may change the cache before
+  // each chunk but the first.
   Tensor cached_logits(const std::vector<int32_t>& ids, const std::vector<int64_t>& chunks,
                        const std::function<void(nn::KvCache&)>& between = {}) {
     const at::NoGradGuard no_grad;
@@ -64,13 +67,16 @@ class CachedLogits : public testing::TestWithParam<Case> {
     int64_t begin = 0;
     for (const int64_t count : chunks) {
       if (begin > 0 && between) between(cache);
-      parts.push_back(project(model_->hidden(as_tensor(ids).narrow(1, begin, count), runner, cache)).squeeze(0));
+      parts.push_back(project(model_->hidden(as_tensor(ids).narrow(1, begin, count), runner, cache))
+                          .squeeze(0));
       begin += count;
     }
     return at::cat(parts);
   }
 
-  static double distance(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
+  static double distance(const Tensor& a, const Tensor& b) {
+    return (a - b).abs().max().item<double>();
+  }
 
   std::unique_ptr<models::Model> model_;
 };
@@ -85,8 +91,10 @@ TEST_P(CachedLogits, EqualTrainingAtEveryPositionTokenByToken) {
 TEST_P(CachedLogits, EqualTrainingAtEveryPositionInChunks) {
   const auto ids = tokens(23, 90);
   const Tensor expected = training_logits(ids);
-  for (const auto& chunks : std::vector<std::vector<int64_t>>{{23}, {7, 5, 1, 10}, {1, 22}, {22, 1}, {2, 1, 1, 19}}) {
-    EXPECT_LT(distance(cached_logits(ids, chunks), expected), kBound) << testing::PrintToString(chunks);
+  for (const auto& chunks :
+       std::vector<std::vector<int64_t>>{{23}, {7, 5, 1, 10}, {1, 22}, {22, 1}, {2, 1, 1, 19}}) {
+    EXPECT_LT(distance(cached_logits(ids, chunks), expected), kBound)
+        << testing::PrintToString(chunks);
   }
 }
 
@@ -98,11 +106,15 @@ TEST_P(CachedLogits, AreWrongWithAMutatedCache) {
   EXPECT_GT(distance(cached_logits(ids, {12, 11}, lose_a_token), expected), 100 * kBound);
   // Only the keys of the past are turned on by one position.
   const auto& args = GetParam().args;
-  const auto tables = nn::make_rotary_tables(args.head_dim, 2, args.rope_theta, std::nullopt, at::kCPU).narrow(1, 1);
+  const auto tables =
+      nn::make_rotary_tables(args.head_dim, 2, args.rope_theta, std::nullopt, at::kCPU)
+          .narrow(1, 1);
   const auto shift_keys = [&](nn::KvCache& cache) {
     for (auto& k : cache.k) {
       const Tensor past = k.narrow(2, 0, cache.length);
-      const auto row = [&](const Tensor& t) { return t.expand({cache.length, t.size(1)}).contiguous(); };
+      const auto row = [&](const Tensor& t) {
+        return t.expand({cache.length, t.size(1)}).contiguous();
+      };
       const Tensor turned = ops::rope(past.transpose(1, 2), row(tables.cos), row(tables.sin),
                                       args.rope_style == models::RopeStyle::kInterleaved);
       past.copy_(turned.transpose(1, 2));
@@ -111,9 +123,11 @@ TEST_P(CachedLogits, AreWrongWithAMutatedCache) {
   EXPECT_GT(distance(cached_logits(ids, {12, 11}, shift_keys), expected), 100 * kBound);
 }
 
-// Through the decoder: prompts of four lengths in one batch, then steps; every row against training, alone.
+// Through the decoder: prompts of four lengths in one batch, then steps; every row against
+// training, alone.
 double worst_of_batch(models::Model& model, const std::vector<std::vector<int32_t>>& prompts,
-                      const std::vector<std::vector<int32_t>>& more, const std::vector<Tensor>& expected) {
+                      const std::vector<std::vector<int32_t>>& more,
+                      const std::vector<Tensor>& expected) {
   Decoder decoder(model, at::kFloat, at::kCPU);
   double worst = 0;
   const auto compare = [&](const Tensor& logits, int64_t extra) {
@@ -136,7 +150,8 @@ double worst_of_batch(models::Model& model, const std::vector<std::vector<int32_
 TEST_P(CachedLogits, OfAPaddedBatchEqualTraining) {
   std::vector<std::vector<int32_t>> prompts, more;
   std::vector<Tensor> expected;
-  for (const auto& [length, seed] : std::vector<std::pair<int64_t, int32_t>>{{9, 3}, {1, 77}, {14, 120}, {6, 200}}) {
+  for (const auto& [length, seed] :
+       std::vector<std::pair<int64_t, int32_t>>{{9, 3}, {1, 77}, {14, 120}, {6, 200}}) {
     prompts.push_back(tokens(length, seed));
     more.push_back(tokens(8, seed + 1));
     auto whole = prompts.back();
@@ -179,7 +194,8 @@ TEST_P(CachedLogits, OfALongPaddedPromptAreReadInChunks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, CachedLogits,
-                         testing::Values(Case{"Llama3", small_llama3()}, Case{"Qwen3", small_qwen3()}),
+                         testing::Values(Case{"Llama3", small_llama3()},
+                                         Case{"Qwen3", small_qwen3()}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Decoder, ComputesInTheDtypeOfItsParameters) {
@@ -188,9 +204,12 @@ TEST(Decoder, ComputesInTheDtypeOfItsParameters) {
   auto wide = small_model(args);
   auto narrow = models::make_model_uninitialized(args, at::kBFloat16, at::kCPU);
   std::vector<Tensor> parameters;
-  wide->visit([&](const std::string&, Tensor& p, const nn::Init&) { parameters.push_back(p.detach()); });
+  wide->visit(
+      [&](const std::string&, Tensor& p, const nn::Init&) { parameters.push_back(p.detach()); });
   size_t next = 0;
-  narrow->visit([&](const std::string&, Tensor& p, const nn::Init&) { p = parameters[next++].to(at::kBFloat16); });
+  narrow->visit([&](const std::string&, Tensor& p, const nn::Init&) {
+    p = parameters[next++].to(at::kBFloat16);
+  });
   const Tensor expected = Decoder(*wide, at::kFloat, at::kCPU).prefill(prompts, 1);
   const Tensor got = Decoder(*narrow, at::kBFloat16, at::kCPU).prefill(prompts, 1);
   EXPECT_EQ(got.scalar_type(), at::kFloat);

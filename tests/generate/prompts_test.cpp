@@ -19,13 +19,18 @@ TEST(Prompts, AreTheLinesOfAText) {
 }
 
 TEST(Prompts, OfJsonLinesAreTheirPromptOrText) {
-  const auto file = parse_prompts("{\"prompt\": \"a\\nb\"}\n\n{\"text\": \"\", \"id\": 4}\n", "p.jsonl");
+  const auto file =
+      parse_prompts("{\"prompt\": \"a\\nb\"}\n\n{\"text\": \"\", \"id\": 4}\n", "p.jsonl");
   EXPECT_THAT(file.prompts, ElementsAre("a\nb", ""));
 }
 
 TEST(Prompts, ThatAreNotUtf8AreRepairedAndCounted) {
-  const auto file = parse_prompts("a\xFF" "b\n", "p.txt");
-  EXPECT_THAT(file.prompts, ElementsAre("a\xEF\xBF\xBD" "b"));
+  const auto file = parse_prompts(
+      "a\xFF"
+      "b\n",
+      "p.txt");
+  EXPECT_THAT(file.prompts, ElementsAre("a\xEF\xBF\xBD"
+                                        "b"));
   EXPECT_EQ(file.replaced_bytes, 1);
 }
 
@@ -38,7 +43,8 @@ TEST(Prompts, ThatCannotBeReadAreNamedByFileAndLine) {
   message("\"a\"\n", "p.jsonl:1: a JSON object is needed");
   message("{\"prompt\"\n", "p.jsonl:1");
   message("\n\n", "holds no prompt");
-  EXPECT_THAT([] { read_prompts("/nowhere/p.txt"); }, ThrowsMessage<Error>(HasSubstr("there is no file /nowhere/p.txt")));
+  EXPECT_THAT([] { read_prompts("/nowhere/p.txt"); },
+              ThrowsMessage<Error>(HasSubstr("there is no file /nowhere/p.txt")));
   EXPECT_THAT([] { read_prompts("/"); }, ThrowsMessage<Error>(HasSubstr("is a folder")));
 }
 

@@ -48,16 +48,19 @@ TEST(Candidates, OfTopPAreTheFewestThatReachIt) {
   EXPECT_NEAR(candidates(logits, {.top_p = 0.41})[1].probability, 0.25 / 0.65, 1e-6);
 }
 
-// 0.4, 0.25, 0.2 of 0.85: the share is of what top-k has left. Of the whole, 0.7 would need all three.
+// 0.4, 0.25, 0.2 of 0.85: the share is of what top-k has left. Of the whole, 0.7 would need all
+// three.
 TEST(Candidates, OfTopPAreTakenFromThoseOfTopK) {
-  EXPECT_THAT(ids_of(candidates(logits_of(kShares), {.top_k = 3, .top_p = 0.7})), ElementsAre(1, 3));
+  EXPECT_THAT(ids_of(candidates(logits_of(kShares), {.top_k = 3, .top_p = 0.7})),
+              ElementsAre(1, 3));
   EXPECT_THAT(ids_of(candidates(logits_of(kShares), {.top_p = 0.7})), ElementsAre(1, 3, 4));
 }
 
 TEST(Candidates, FollowTheTemperature) {
   const auto logits = logits_of({0.2, 0.8});
   EXPECT_NEAR(candidates(logits, {.temperature = 0.5})[1].probability, 0.64 / 0.68, 1e-6);
-  EXPECT_NEAR(candidates(logits, {.temperature = 2})[1].probability, std::sqrt(.8) / (std::sqrt(.8) + std::sqrt(.2)), 1e-6);
+  EXPECT_NEAR(candidates(logits, {.temperature = 2})[1].probability,
+              std::sqrt(.8) / (std::sqrt(.8) + std::sqrt(.2)), 1e-6);
   // Before top-p, which then keeps less.
   EXPECT_THAT(ids_of(candidates(logits, {.temperature = 0.5, .top_p = 0.9})), ElementsAre(1));
   EXPECT_THAT(ids_of(candidates(logits, {.temperature = 1, .top_p = 0.9})), ElementsAre(0, 1));
@@ -74,20 +77,31 @@ TEST(Candidates, OfEqualLogitsAreTheLowerIds) {
 
 TEST(Candidates, RefuseLogitsThatAreNotFinite) {
   for (const float bad : {NAN, INFINITY}) {
-    EXPECT_THAT([&] { candidates(std::vector<float>{0, bad, 1}, {}); }, ThrowsMessage<Error>(HasSubstr("not finite")));
-    EXPECT_THAT([&] { candidates(std::vector<float>{0, bad, 1}, {.temperature = 0}); },
-                ThrowsMessage<Error>(HasSubstr("not finite")));
+    EXPECT_THAT(
+        [&] {
+          candidates(std::vector<float>{0, bad, 1}, {});
+        },
+        ThrowsMessage<Error>(HasSubstr("not finite")));
+    EXPECT_THAT(
+        [&] {
+          candidates(std::vector<float>{0, bad, 1}, {.temperature = 0});
+        },
+        ThrowsMessage<Error>(HasSubstr("not finite")));
   }
-  EXPECT_THAT(ids_of(candidates(std::vector<float>{-INFINITY, 0, 1}, {.top_p = 0.99})), ElementsAre(1, 2));
+  EXPECT_THAT(ids_of(candidates(std::vector<float>{-INFINITY, 0, 1}, {.top_p = 0.99})),
+              ElementsAre(1, 2));
 }
 
-// Pearson's statistic of `draws` samples against the shares; 4 degrees of freedom: above 23.5 once in 10,000 seeds.
-double chi_square(const SamplingOptions& options, const std::vector<double>& shares, int64_t rows, int64_t steps) {
+// Pearson's statistic of `draws` samples against the shares; 4 degrees of freedom: above 23.5 once
+// in 10,000 seeds.
+double chi_square(const SamplingOptions& options, const std::vector<double>& shares, int64_t rows,
+                  int64_t steps) {
   const auto logits = logits_of(kShares);
   std::vector<double> counts(shares.size());
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t step = 0; step < steps; ++step) {
-      ++counts[static_cast<size_t>(sample(logits, options, static_cast<uint64_t>(row), static_cast<uint64_t>(step)))];
+      ++counts[static_cast<size_t>(
+          sample(logits, options, static_cast<uint64_t>(row), static_cast<uint64_t>(step)))];
     }
   }
   double sum = 0;
@@ -103,11 +117,13 @@ double chi_square(const SamplingOptions& options, const std::vector<double>& sha
 }
 
 TEST(Sample, DrawsTheModelsDistribution) {
-  EXPECT_LT(chi_square({.seed = 1}, kShares, 1, 40000), 23.5);    // along one text
-  EXPECT_LT(chi_square({.seed = 2}, kShares, 40000, 1), 23.5);    // over prompts
+  EXPECT_LT(chi_square({.seed = 1}, kShares, 1, 40000), 23.5);  // along one text
+  EXPECT_LT(chi_square({.seed = 2}, kShares, 40000, 1), 23.5);  // over prompts
   EXPECT_LT(chi_square({.seed = 3}, kShares, 200, 200), 23.5);
   const double total = 0.4 + 0.25 + 0.2;
-  EXPECT_LT(chi_square({.top_k = 3, .seed = 4}, {0, 0.4 / total, 0, 0.25 / total, 0.2 / total}, 200, 200), 23.5);
+  EXPECT_LT(
+      chi_square({.top_k = 3, .seed = 4}, {0, 0.4 / total, 0, 0.25 / total, 0.2 / total}, 200, 200),
+      23.5);
   // The bound notices one percent moved from the likeliest token to the next.
   EXPECT_GT(chi_square({.seed = 1}, {0.05, 0.38, 0.1, 0.27, 0.2}, 1, 40000), 23.5);
 }

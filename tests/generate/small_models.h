@@ -1,4 +1,5 @@
-// Small random models whose logits are far from flat, and a tokenizer of bytes, for the tests of this area.
+// Small random models whose logits are far from flat, and a tokenizer of bytes, for the tests of
+// this area.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,19 +17,42 @@
 namespace titan::generate {
 
 inline models::ModelArgs small_llama3() {
-  return {.family = "llama3", .flavor = "test", .dim = 32, .num_layers = 3, .num_heads = 4, .num_kv_heads = 2,
-          .head_dim = 8, .hidden_dim = 48, .vocab_size = 260, .max_seq_len = 64, .rope_theta = 500000,
+  return {.family = "llama3",
+          .flavor = "test",
+          .dim = 32,
+          .num_layers = 3,
+          .num_heads = 4,
+          .num_kv_heads = 2,
+          .head_dim = 8,
+          .hidden_dim = 48,
+          .vocab_size = 260,
+          .max_seq_len = 64,
+          .rope_theta = 500000,
           .rope_style = models::RopeStyle::kInterleaved};
 }
 
 inline models::ModelArgs small_qwen3() {
-  return {.family = "qwen3", .flavor = "test", .dim = 24, .num_layers = 2, .num_heads = 4, .num_kv_heads = 2,
-          .head_dim = 16, .hidden_dim = 40, .vocab_size = 260, .max_seq_len = 64, .norm_eps = 1e-6, .rope_theta = 1000000,
-          .rope_style = models::RopeStyle::kHalves, .qk_norm = true, .tied = true};
+  return {.family = "qwen3",
+          .flavor = "test",
+          .dim = 24,
+          .num_layers = 2,
+          .num_heads = 4,
+          .num_kv_heads = 2,
+          .head_dim = 16,
+          .hidden_dim = 40,
+          .vocab_size = 260,
+          .max_seq_len = 64,
+          .norm_eps = 1e-6,
+          .rope_theta = 1000000,
+          .rope_style = models::RopeStyle::kHalves,
+          .qk_norm = true,
+          .tied = true};
 }
 
-// As initialised, but with projections large enough that attention is peaked and every position matters.
-inline std::unique_ptr<models::Model> small_model(const models::ModelArgs& args, at::ScalarType dtype = at::kFloat) {
+// As initialised, but with projections large enough that attention is peaked and every position
+// matters.
+inline std::unique_ptr<models::Model> small_model(const models::ModelArgs& args,
+                                                  at::ScalarType dtype = at::kFloat) {
   auto model = models::make_model(args, dtype, at::kCPU, 7);
   const at::NoGradGuard no_grad;
   model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
@@ -50,7 +74,9 @@ class ByteTokenizer : public data::Tokenizer {
     return text::to_valid_utf8(bytes);
   }
   int64_t vocab_size() const override { return 258; }
-  std::optional<int32_t> bos_id() const override { return has_bos_ ? std::optional<int32_t>(256) : std::nullopt; }
+  std::optional<int32_t> bos_id() const override {
+    return has_bos_ ? std::optional<int32_t>(256) : std::nullopt;
+  }
   std::optional<int32_t> eos_id() const override { return 257; }
   std::string token_bytes(int32_t id) const override {
     if (id < 0 || id > 257) throw Error("[tokenizer] no token has the id {}", id);

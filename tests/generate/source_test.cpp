@@ -22,7 +22,9 @@ constexpr int64_t kPlenty = int64_t{1} << 40;
 double distance_from_saved(models::Model& model) {
   auto expected = small_model(small_llama3());
   std::vector<at::Tensor> parameters;
-  expected->visit([&](const std::string&, at::Tensor& p, const nn::Init&) { parameters.push_back(p.detach()); });
+  expected->visit([&](const std::string&, at::Tensor& p, const nn::Init&) {
+    parameters.push_back(p.detach());
+  });
   double worst = 0;
   size_t next = 0;
   model.visit([&](const std::string&, at::Tensor& p, const nn::Init&) {
@@ -36,11 +38,14 @@ void export_hf(const fs::path& target) {
   const auto args = small_llama3();
   auto model = small_model(args);
   std::vector<checkpoint::NamedTensor> tensors;
-  model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) { tensors.push_back({name, p.detach()}); });
+  model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) {
+    tensors.push_back({name, p.detach()});
+  });
   checkpoint::save_hf(target, checkpoint::sources_of(tensors),
                       {.foreign_name = [](const std::string& n) { return models::hf_name(n); },
                        .from_foreign = {},
-                       .to_foreign = [&](const std::string& n, const at::Tensor& t) { return models::to_hf(args, n, t); },
+                       .to_foreign = [&](const std::string& n,
+                                         const at::Tensor& t) { return models::to_hf(args, n, t); },
                        .ignored = {}},
                       {.config_json = models::hf_config_of(args, "float32").dump()});
 }
@@ -53,8 +58,10 @@ TEST(Source, IsTheNewestStepOfARun) {
   EXPECT_EQ(find_source(run.path()).folder, newest);
   EXPECT_EQ(find_source(run.path() / "checkpoint").folder, newest);
   EXPECT_EQ(find_source(run.path() / "checkpoint" / "").folder, newest);
-  EXPECT_EQ(find_source(run.path() / "checkpoint" / "step-3").folder, run.path() / "checkpoint" / "step-3");
-  for (const auto& path : {run.path(), run.path() / "checkpoint", run.path() / "checkpoint/step-3"}) {
+  EXPECT_EQ(find_source(run.path() / "checkpoint" / "step-3").folder,
+            run.path() / "checkpoint" / "step-3");
+  for (const auto& path :
+       {run.path(), run.path() / "checkpoint", run.path() / "checkpoint/step-3"}) {
     EXPECT_EQ(find_source(path).run_folder, run.path()) << path;
   }
   // A step that a dead process left half-written is none.
@@ -68,14 +75,18 @@ TEST(Source, IsFoundUnderAnotherFolderNameUnlessThereAreTwo) {
   run.save(3, run.state("x", "y"), "mine");
   EXPECT_EQ(find_source(run.path()).folder, run.path() / "mine" / "step-3");
   run.save(4, run.state("x", "y"), "other");
-  EXPECT_THAT([&] { find_source(run.path()); }, ThrowsMessage<Error>(HasSubstr("more than one folder")));
+  EXPECT_THAT([&] { find_source(run.path()); },
+              ThrowsMessage<Error>(HasSubstr("more than one folder")));
 }
 
 TEST(Source, ThatIsNoneSaysWhatWasLookedFor) {
   const RunFolder run;
-  EXPECT_THAT([&] { find_source(run.path()); }, ThrowsMessage<Error>(HasSubstr("holds no complete checkpoint")));
-  EXPECT_THAT([&] { find_source(run.path() / "missing"); }, ThrowsMessage<Error>(HasSubstr("there is no")));
-  EXPECT_THAT([&] { find_source(run.path() / "text.txt"); }, ThrowsMessage<Error>(HasSubstr("is a file")));
+  EXPECT_THAT([&] { find_source(run.path()); },
+              ThrowsMessage<Error>(HasSubstr("holds no complete checkpoint")));
+  EXPECT_THAT([&] { find_source(run.path() / "missing"); },
+              ThrowsMessage<Error>(HasSubstr("there is no")));
+  EXPECT_THAT([&] { find_source(run.path() / "text.txt"); },
+              ThrowsMessage<Error>(HasSubstr("is a file")));
 }
 
 TEST(LoadModel, ReadsAStepInItsDtypeOrAnother) {
@@ -143,12 +154,15 @@ TEST(TokenizerChoice, FollowsARunThatHasMoved) {
   run.save(3);
   const auto source = find_source(run.path());
   for (const std::string before : {"./outputs/q", "outputs/q/", "/elsewhere/q"}) {
-    const auto choice = choose_tokenizer("", source, run.state((fs::path(before) / "tokenizer").string(), before));
+    const auto choice =
+        choose_tokenizer("", source, run.state((fs::path(before) / "tokenizer").string(), before));
     EXPECT_EQ(fs::canonical(choice.path), fs::canonical(run.tokenizer())) << before;
   }
-  EXPECT_THAT([&] { choose_tokenizer("", source, run.state("./assets/tok", "./outputs/q")); },
-              ThrowsMessage<Error>(testing::AllOf(HasSubstr("./assets/tok"), HasSubstr("--tokenizer"))));
-  EXPECT_THAT([&] { choose_tokenizer("", source, nullptr); }, ThrowsMessage<Error>(HasSubstr("give --tokenizer PATH")));
+  EXPECT_THAT(
+      [&] { choose_tokenizer("", source, run.state("./assets/tok", "./outputs/q")); },
+      ThrowsMessage<Error>(testing::AllOf(HasSubstr("./assets/tok"), HasSubstr("--tokenizer"))));
+  EXPECT_THAT([&] { choose_tokenizer("", source, nullptr); },
+              ThrowsMessage<Error>(HasSubstr("give --tokenizer PATH")));
 }
 
 TEST(CheckTokenizer, RefusesOneWithMoreIdsAndDoubtsAnother) {

@@ -10,7 +10,8 @@ namespace {
 
 using testing::ElementsAre;
 
-// Tokens of more than a byte, cut anywhere in characters; the first token of a text loses a leading space.
+// Tokens of more than a byte, cut anywhere in characters; the first token of a text loses a leading
+// space.
 class PieceTokenizer : public ByteTokenizer {
  public:
   std::vector<std::string> pieces;
@@ -23,7 +24,8 @@ class PieceTokenizer : public ByteTokenizer {
   }
 };
 
-std::vector<std::string> stream_all(const data::Tokenizer& tokenizer, const std::vector<int32_t>& before,
+std::vector<std::string> stream_all(const data::Tokenizer& tokenizer,
+                                    const std::vector<int32_t>& before,
                                     const std::vector<int32_t>& ids) {
   TextStream stream(tokenizer, before);
   std::vector<std::string> pieces;
@@ -36,12 +38,14 @@ TEST(TextStream, HoldsACharacterUntilItIsWhole) {
   const ByteTokenizer tokenizer;
   EXPECT_THAT(stream_all(tokenizer, {256}, {'a', 0xE4, 0xBD, 0xA0, 0xC3, 0xA9, 'b'}),
               ElementsAre("a", "", "", "\xE4\xBD\xA0", "", "\xC3\xA9", "b", ""));
-  EXPECT_THAT(stream_all(tokenizer, {256}, {0xF0, 0x9F, 0x98, 0x80}), ElementsAre("", "", "", "\xF0\x9F\x98\x80", ""));
+  EXPECT_THAT(stream_all(tokenizer, {256}, {0xF0, 0x9F, 0x98, 0x80}),
+              ElementsAre("", "", "", "\xF0\x9F\x98\x80", ""));
 }
 
 TEST(TextStream, WritesUnfinishedAndIllFormedBytesAsReplacement) {
   const ByteTokenizer tokenizer;
-  EXPECT_THAT(stream_all(tokenizer, {256}, {'a', 0xE4, 0xBD}), ElementsAre("a", "", "", "\xEF\xBF\xBD"));
+  EXPECT_THAT(stream_all(tokenizer, {256}, {'a', 0xE4, 0xBD}),
+              ElementsAre("a", "", "", "\xEF\xBF\xBD"));
   EXPECT_THAT(stream_all(tokenizer, {256}, {0xE4, 0xE4, 'x', 0x80}),
               ElementsAre("", "\xEF\xBF\xBD", "\xEF\xBF\xBDx", "\xEF\xBF\xBD", ""));
 }
@@ -49,7 +53,8 @@ TEST(TextStream, WritesUnfinishedAndIllFormedBytesAsReplacement) {
 TEST(TextStream, CutsTokensThatStraddleCharacters) {
   PieceTokenizer tokenizer;
   tokenizer.pieces = {"x\xE4", "\xBD\xA0\xE4", "\xBD", "\xA0 y", " z"};
-  EXPECT_THAT(stream_all(tokenizer, {4}, {0, 1, 2, 3}), ElementsAre("", "", "", "x\xE4\xBD\xA0\xE4\xBD\xA0 y", ""));
+  EXPECT_THAT(stream_all(tokenizer, {4}, {0, 1, 2, 3}),
+              ElementsAre("", "", "", "x\xE4\xBD\xA0\xE4\xBD\xA0 y", ""));
 }
 
 TEST(TextStream, KeepsTheSpaceThatATextWouldLoseAtItsStart) {

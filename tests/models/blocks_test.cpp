@@ -17,14 +17,36 @@ namespace {
 using parallel::RecomputePlan;
 
 ModelArgs block_llama() {
-  return {.family = "llama3", .flavor = "tiny", .dim = 32, .num_layers = 3, .num_heads = 4, .num_kv_heads = 2, .head_dim = 8,
-          .hidden_dim = 80, .vocab_size = 50, .max_seq_len = 32, .rope_theta = 500000, .rope_scaling = RopeScaling{}};
+  return {.family = "llama3",
+          .flavor = "tiny",
+          .dim = 32,
+          .num_layers = 3,
+          .num_heads = 4,
+          .num_kv_heads = 2,
+          .head_dim = 8,
+          .hidden_dim = 80,
+          .vocab_size = 50,
+          .max_seq_len = 32,
+          .rope_theta = 500000,
+          .rope_scaling = RopeScaling{}};
 }
 
 ModelArgs block_qwen() {
-  return {.family = "qwen3", .flavor = "tiny", .dim = 24, .num_layers = 3, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16,
-          .hidden_dim = 72, .vocab_size = 50, .max_seq_len = 32, .norm_eps = 1e-6, .rope_theta = 1e6,
-          .rope_style = RopeStyle::kHalves, .qk_norm = true, .tied = true};
+  return {.family = "qwen3",
+          .flavor = "tiny",
+          .dim = 24,
+          .num_layers = 3,
+          .num_heads = 4,
+          .num_kv_heads = 2,
+          .head_dim = 16,
+          .hidden_dim = 72,
+          .vocab_size = 50,
+          .max_seq_len = 32,
+          .norm_eps = 1e-6,
+          .rope_theta = 1e6,
+          .rope_style = RopeStyle::kHalves,
+          .qk_norm = true,
+          .tied = true};
 }
 
 struct Outcome {
@@ -33,7 +55,8 @@ struct Outcome {
   int64_t held_bytes = 0;  // after the forward pass of the blocks
 };
 
-Outcome block_walk(const ModelArgs& args, at::ScalarType stored, at::ScalarType compute, const RecomputePlan& plan) {
+Outcome block_walk(const ModelArgs& args, at::ScalarType stored, at::ScalarType compute,
+                   const RecomputePlan& plan) {
   ops::install_saved_tensor_hooks();
   const auto model = make_model(args, stored, at::kCPU, 3);
   parallel::SingleDeviceRunner runner(compute, plan);
@@ -43,16 +66,19 @@ Outcome block_walk(const ModelArgs& args, at::ScalarType stored, at::ScalarType 
   const ops::LiveBytes bytes;
   const auto hidden = model->hidden(batch.inputs, runner);
   outcome.held_bytes = bytes.now();
-  const auto scale = at::full({}, 1.0 / 90, at::TensorOptions(compute == at::kDouble ? at::kDouble : at::kFloat));
-  const auto loss = ops::linear_cross_entropy(hidden.flatten(0, 1), runner.parameter(model->output_weight()), batch.labels.flatten(), scale);
+  const auto scale =
+      at::full({}, 1.0 / 90, at::TensorOptions(compute == at::kDouble ? at::kDouble : at::kFloat));
+  const auto loss =
+      ops::linear_cross_entropy(hidden.flatten(0, 1), runner.parameter(model->output_weight()),
+                                batch.labels.flatten(), scale);
   loss.backward();
   outcome.loss = loss.detach();
   outcome.gradients = gradients_of(*model);
   return outcome;
 }
 
-RecomputePlan plan(const std::string& mode, const std::string& option = "2", std::optional<double> ratio = std::nullopt,
-                   int64_t layers = 3) {
+RecomputePlan plan(const std::string& mode, const std::string& option = "2",
+                   std::optional<double> ratio = std::nullopt, int64_t layers = 3) {
   config::ActivationCheckpoint config;
   config.mode = mode;
   config.selective_ac_option = option;
@@ -62,11 +88,18 @@ RecomputePlan plan(const std::string& mode, const std::string& option = "2", std
 
 TEST(RecomputedModel, IsBitEqualInEveryModeFamilyAndDtype) {
   for (const auto& args : {block_llama(), block_qwen()}) {
-    for (const auto& [stored, compute] : {std::pair{at::kFloat, at::kFloat}, {at::kFloat, at::kBFloat16}, {at::kDouble, at::kDouble}, {at::kBFloat16, at::kBFloat16}, {at::kFloat, at::kHalf}}) {
+    for (const auto& [stored, compute] : {std::pair{at::kFloat, at::kFloat},
+                                          {at::kFloat, at::kBFloat16},
+                                          {at::kDouble, at::kDouble},
+                                          {at::kBFloat16, at::kBFloat16},
+                                          {at::kFloat, at::kHalf}}) {
       const Outcome kept = block_walk(args, stored, compute, {});
       EXPECT_TRUE(kept.loss.isfinite().item<bool>());
       const std::vector<std::pair<const char*, RecomputePlan>> plans = {
-          {"full", plan("full")}, {"op", plan("selective", "op")}, {"every 2nd", plan("selective", "2")}, {"ratio", plan("full", "2", 0.7)}};
+          {"full", plan("full")},
+          {"op", plan("selective", "op")},
+          {"every 2nd", plan("selective", "2")},
+          {"ratio", plan("full", "2", 0.7)}};
       for (const auto& [name, p] : plans) {
         SCOPED_TRACE(testing::Message() << args.family << " " << compute << " " << name);
         const Outcome again = block_walk(args, stored, compute, p);
@@ -83,7 +116,8 @@ TEST(RecomputedModel, HoldsLessTheMoreItRecomputes) {
   for (const auto& args : {block_llama(), block_qwen()}) {
     const int64_t none = block_walk(args, at::kFloat, at::kFloat, {}).held_bytes;
     const int64_t op = block_walk(args, at::kFloat, at::kFloat, plan("selective", "op")).held_bytes;
-    const int64_t second = block_walk(args, at::kFloat, at::kFloat, plan("selective", "2")).held_bytes;
+    const int64_t second =
+        block_walk(args, at::kFloat, at::kFloat, plan("selective", "2")).held_bytes;
     const int64_t full = block_walk(args, at::kFloat, at::kFloat, plan("full")).held_bytes;
     EXPECT_LT(op, none * 9 / 10) << args.family;
     EXPECT_LT(second, none) << args.family;
@@ -149,7 +183,9 @@ TEST(DenseModel, StartsByTheRulesOfItsFamily) {
       EXPECT_LE(p.abs().max().item<double>(), 3 / std::sqrt(128.0));
     } else {
       const int layer = name[7] - '0';
-      const bool deep = name.find("wo") != std::string::npos || name.find("w2") != std::string::npos || name.find("w3") != std::string::npos;
+      const bool deep = name.find("wo") != std::string::npos ||
+                        name.find("w2") != std::string::npos ||
+                        name.find("w3") != std::string::npos;
       const double expected = deep ? 0.02 / std::sqrt(2.0 * (layer + 1)) : 0.02;
       EXPECT_NEAR(deviation(p) / expected, 1, 0.05) << name;
     }
@@ -157,7 +193,9 @@ TEST(DenseModel, StartsByTheRulesOfItsFamily) {
   // Tied: the embedding starts as the output projection does.
   const auto tied = make_model(block_qwen(), at::kFloat, at::kCPU, 1);
   EXPECT_LE(tied->output_weight().abs().max().item<double>(), 3 / std::sqrt(24.0));
-  tied->visit([&](const std::string& name, at::Tensor&, const nn::Init&) { EXPECT_NE(name, "output.weight"); });
+  tied->visit([&](const std::string& name, at::Tensor&, const nn::Init&) {
+    EXPECT_NE(name, "output.weight");
+  });
 }
 
 TEST(DenseModel, IsTheSameForOneSeedAndAnotherForAnother) {

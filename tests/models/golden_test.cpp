@@ -1,5 +1,5 @@
-// titan against plain PyTorch: logits, loss, every gradient and a ten-step training curve of tests/golden/, which
-// tools/make_goldens.py writes.
+// titan against plain PyTorch: logits, loss, every gradient and a ten-step training curve of
+// tests/golden/, which tools/make_goldens.py writes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,7 +21,9 @@ struct Golden {
         args(tiny_args(facts.at("args"))) {}
 
   static std::string folder() { return TITAN_SOURCE_DIR "/tests/golden/"; }
-  TinyBatch batch(int64_t step) const { return tiny_batch(facts.at("batch"), facts.at("time"), args.vocab_size, step); }
+  TinyBatch batch(int64_t step) const {
+    return tiny_batch(facts.at("batch"), facts.at("time"), args.vocab_size, step);
+  }
 
   nlohmann::json facts;
   checkpoint::SafetensorsFile tensors;
@@ -30,7 +32,8 @@ struct Golden {
 
 double distance(const at::Tensor& a, const at::Tensor& b) {
   EXPECT_EQ(a.sizes(), b.sizes());
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).abs().max() / b.to(at::kDouble).abs().max()).item<double>();
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).abs().max() / b.to(at::kDouble).abs().max())
+      .item<double>();
 }
 
 class GoldenTest : public testing::TestWithParam<const char*> {};
@@ -45,18 +48,22 @@ TEST_P(GoldenTest, LogitsLossAndEveryGradient) {
     const auto logits = at::matmul(hidden, model->output_weight().t());
     EXPECT_LE(distance(logits.detach(), golden.tensors.view("logits")), tolerance);
 
-    const auto scale = at::full({}, 1.0 / static_cast<double>(batch.valid_tokens), at::TensorOptions(dtype));
-    const auto loss = ops::linear_cross_entropy(hidden.flatten(0, 1), model->output_weight(), batch.labels.flatten(), scale);
+    const auto scale =
+        at::full({}, 1.0 / static_cast<double>(batch.valid_tokens), at::TensorOptions(dtype));
+    const auto loss = ops::linear_cross_entropy(hidden.flatten(0, 1), model->output_weight(),
+                                                batch.labels.flatten(), scale);
     loss.backward();
     const double expected = golden.facts.at("loss_float64");
     EXPECT_NEAR(loss.item<double>() / expected, 1, dtype == at::kDouble ? 1e-12 : 1e-6);
     EXPECT_NEAR(golden.facts.at("loss_float32").get<double>() / expected, 1, 1e-6);
     size_t compared = 0;
     for (const auto& [name, gradient] : gradients_of(*model)) {
-      EXPECT_LE(distance(gradient, golden.tensors.view("gradient." + name)), tolerance) << name << " in " << dtype;
+      EXPECT_LE(distance(gradient, golden.tensors.view("gradient." + name)), tolerance)
+          << name << " in " << dtype;
       ++compared;
     }
-    EXPECT_EQ(compared + 1, golden.tensors.tensors().size()) << "a parameter without a golden gradient, or the reverse";
+    EXPECT_EQ(compared + 1, golden.tensors.tensors().size())
+        << "a parameter without a golden gradient, or the reverse";
   }
 }
 
@@ -66,13 +73,20 @@ train::TrainingState training_state(const Golden& golden, at::ScalarType dtype) 
   state.model = tiny_model(golden.args, dtype);
   state.runner = std::make_unique<parallel::SingleDeviceRunner>(dtype);
   std::vector<std::pair<std::string, at::Tensor>> parameters;
-  state.model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) { parameters.emplace_back(name, p); });
-  state.optimizer = std::make_unique<optim::Adam>(
-      config::Optimizer{.lr = t.at("lr"), .beta1 = t.at("beta1"), .beta2 = t.at("beta2"), .eps = t.at("eps"), .weight_decay = t.at("weight_decay")},
-      std::move(parameters));
-  state.schedule = optim::make_schedule(
-      {.warmup_steps = t.at("warmup_steps"), .decay_type = "cosine", .min_lr_factor = t.at("min_lr_factor")},
-      golden.facts.at("steps"));
+  state.model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) {
+    parameters.emplace_back(name, p);
+  });
+  state.optimizer =
+      std::make_unique<optim::Adam>(config::Optimizer{.lr = t.at("lr"),
+                                                      .beta1 = t.at("beta1"),
+                                                      .beta2 = t.at("beta2"),
+                                                      .eps = t.at("eps"),
+                                                      .weight_decay = t.at("weight_decay")},
+                                    std::move(parameters));
+  state.schedule = optim::make_schedule({.warmup_steps = t.at("warmup_steps"),
+                                         .decay_type = "cosine",
+                                         .min_lr_factor = t.at("min_lr_factor")},
+                                        golden.facts.at("steps"));
   state.peak_lr = t.at("lr");
   state.max_norm = t.at("max_norm");
   state.lr = at::zeros({}, at::TensorOptions(dtype));
@@ -82,7 +96,8 @@ train::TrainingState training_state(const Golden& golden, at::ScalarType dtype) 
 
 TEST_P(GoldenTest, TenStepTrainingCurve) {
   const Golden golden(GetParam());
-  for (const auto& [dtype, key, tolerance] : {std::tuple{at::kDouble, "curve_float64", 1e-10}, {at::kFloat, "curve_float32", 1e-6}}) {
+  for (const auto& [dtype, key, tolerance] :
+       {std::tuple{at::kDouble, "curve_float64", 1e-10}, {at::kFloat, "curve_float32", 1e-6}}) {
     auto state = training_state(golden, dtype);
     int64_t step = 0;
     for (const auto& row : golden.facts.at(key)) {
@@ -94,9 +109,12 @@ TEST_P(GoldenTest, TenStepTrainingCurve) {
       state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batch.valid_tokens));
       const train::MicroBatch micro{batch.inputs, batch.labels};
       const auto result = train::train_step(state, {&micro, 1});
-      EXPECT_NEAR(result.loss.item<double>() / row.at("loss").get<double>(), 1, tolerance) << key << " step " << step;
+      EXPECT_NEAR(result.loss.item<double>() / row.at("loss").get<double>(), 1, tolerance)
+          << key << " step " << step;
       // The norm sees rounding before the loss does.
-      EXPECT_NEAR(result.grad_norm.item<double>() / row.at("grad_norm").get<double>(), 1, 10 * tolerance) << key << " step " << step;
+      EXPECT_NEAR(result.grad_norm.item<double>() / row.at("grad_norm").get<double>(), 1,
+                  10 * tolerance)
+          << key << " step " << step;
     }
     EXPECT_EQ(step, 10);
   }

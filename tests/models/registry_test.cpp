@@ -33,12 +33,14 @@ int64_t count(const config::Model& model) { return count_parameters(resolve(mode
 // Totals of the published models.
 TEST(Tables, EveryFlavorHasItsNumberOfParameters) {
   const std::map<std::pair<std::string, std::string>, int64_t> totals = {
-      {{"llama2", "7B"}, 6738415616},       {{"llama2", "13B"}, 13015864320},    {{"llama2", "70B"}, 68976648192},
-      {{"llama3", "debugmodel"}, 6163712},  {{"llama3", "8B"}, 8030261248},      {{"llama3", "70B"}, 70553706496},
-      {{"llama3", "405B"}, 405853388800},   {{"llama3", "1B"}, 1235814400},      {{"llama3", "3B"}, 3212749824},
-      {{"qwen3", "debugmodel"}, 31987968},  {{"qwen3", "0.6B"}, 596049920},      {{"qwen3", "1.7B"}, 1720574976},
-      {{"qwen3", "4B"}, 4022468096},        {{"qwen3", "8B"}, 8190735360},       {{"qwen3", "14B"}, 14768307200},
-      {{"qwen3", "32B"}, 32762123264}};
+      {{"llama2", "7B"}, 6738415616},     {{"llama2", "13B"}, 13015864320},
+      {{"llama2", "70B"}, 68976648192},   {{"llama3", "debugmodel"}, 6163712},
+      {{"llama3", "8B"}, 8030261248},     {{"llama3", "70B"}, 70553706496},
+      {{"llama3", "405B"}, 405853388800}, {{"llama3", "1B"}, 1235814400},
+      {{"llama3", "3B"}, 3212749824},     {{"qwen3", "debugmodel"}, 31987968},
+      {{"qwen3", "0.6B"}, 596049920},     {{"qwen3", "1.7B"}, 1720574976},
+      {{"qwen3", "4B"}, 4022468096},      {{"qwen3", "8B"}, 8190735360},
+      {{"qwen3", "14B"}, 14768307200},    {{"qwen3", "32B"}, 32762123264}};
   size_t flavors = 0;
   for (const auto& family : families()) {
     for (const auto& args : family.table()) {
@@ -69,7 +71,8 @@ TEST(Resolve, KeysOfModelArgsReplaceSizes) {
   untied.args.tied = false;
   EXPECT_EQ(count(untied), 1498482688);
   auto small = model_of("llama3", "debugmodel");
-  small.args = {.dim = 128, .n_layers = 4, .n_heads = 4, .hidden_dim = 352, .vocab_size = 2048, .tied = true};
+  small.args = {
+      .dim = 128, .n_layers = 4, .n_heads = 4, .hidden_dim = 352, .vocab_size = 2048, .tied = true};
   const ModelArgs args = resolve(small, 77);
   EXPECT_EQ(args.head_dim, 32);
   EXPECT_EQ(args.num_kv_heads, 4);
@@ -87,8 +90,10 @@ TEST(Resolve, KeysOfModelArgsReplaceSizes) {
 }
 
 TEST(Resolve, AHuggingFaceConfigIsASourceOfSizes) {
-  const auto path = std::filesystem::temp_directory_path() / ("titan_registry_test_" + std::to_string(getpid()) + ".json");
-  std::ofstream(path) << R"({"model_type": "qwen3", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6,
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("titan_registry_test_" + std::to_string(getpid()) + ".json");
+  std::ofstream(path)
+      << R"({"model_type": "qwen3", "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6,
     "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96, "vocab_size": 300, "rms_norm_eps": 1e-6,
     "rope_theta": 1000000, "tie_word_embeddings": true, "max_position_embeddings": 4096})";
   auto model = model_of("llama3", "debugmodel");
@@ -106,24 +111,32 @@ TEST(Resolve, AHuggingFaceConfigIsASourceOfSizes) {
 }
 
 TEST(Resolve, ErrorsNameTheNearestLegalValues) {
-  const auto expect = [](const config::ModelArgsOverrides& args, const testing::Matcher<const std::string&>& words) {
+  const auto expect = [](const config::ModelArgsOverrides& args,
+                         const testing::Matcher<const std::string&>& words) {
     auto model = model_of("llama3", "debugmodel");
     model.args = args;
     EXPECT_THAT([&] { resolve(model, 8); }, ThrowsMessage<Error>(words));
   };
-  expect({.dim = 100, .n_heads = 16}, AllOf(HasSubstr("dim 100 is not a multiple of n_heads 16"), HasSubstr("96 or 112")));
-  expect({.n_heads = 16, .n_kv_heads = 6}, AllOf(HasSubstr("n_heads 16 is not a multiple of n_kv_heads 6"), HasSubstr("12 or 18")));
-  expect({.n_kv_heads = 32}, AllOf(HasSubstr("n_kv_heads 32"), HasSubstr("the nearest n_heads: 32")));
+  expect({.dim = 100, .n_heads = 16},
+         AllOf(HasSubstr("dim 100 is not a multiple of n_heads 16"), HasSubstr("96 or 112")));
+  expect({.n_heads = 16, .n_kv_heads = 6},
+         AllOf(HasSubstr("n_heads 16 is not a multiple of n_kv_heads 6"), HasSubstr("12 or 18")));
+  expect({.n_kv_heads = 32},
+         AllOf(HasSubstr("n_kv_heads 32"), HasSubstr("the nearest n_heads: 32")));
   expect({.head_dim = 7}, AllOf(HasSubstr("head_dim 7 is odd"), HasSubstr("6 or 8")));
   expect({.dim = 8, .n_heads = 16}, HasSubstr("head_dim is 0"));
   // All broken rules at once.
-  expect({.n_heads = 16, .n_kv_heads = 6, .head_dim = 7}, AllOf(HasSubstr("n_kv_heads 6"), HasSubstr("head_dim 7")));
+  expect({.n_heads = 16, .n_kv_heads = 6, .head_dim = 7},
+         AllOf(HasSubstr("n_kv_heads 6"), HasSubstr("head_dim 7")));
 }
 
 TEST(Resolve, UnknownNamesGetTheNearestOne) {
-  EXPECT_THAT([] { resolve(model_of("lama3", "8B"), 8); }, ThrowsMessage<Error>(HasSubstr("did you mean llama3")));
-  EXPECT_THAT([] { resolve(model_of("llama3", "8b"), 8); }, ThrowsMessage<Error>(HasSubstr("did you mean 8B")));
-  EXPECT_THAT([] { resolve(model_of("qwen3", "9000B"), 8); }, ThrowsMessage<Error>(HasSubstr("14B")));
+  EXPECT_THAT([] { resolve(model_of("lama3", "8B"), 8); },
+              ThrowsMessage<Error>(HasSubstr("did you mean llama3")));
+  EXPECT_THAT([] { resolve(model_of("llama3", "8b"), 8); },
+              ThrowsMessage<Error>(HasSubstr("did you mean 8B")));
+  EXPECT_THAT([] { resolve(model_of("qwen3", "9000B"), 8); },
+              ThrowsMessage<Error>(HasSubstr("14B")));
 }
 
 }  // namespace

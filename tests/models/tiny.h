@@ -1,4 +1,5 @@
-// Tiny models whose weights and tokens come from an integer hash, the same one as in tools/make_goldens.py.
+// Tiny models whose weights and tokens come from an integer hash, the same one as in
+// tools/make_goldens.py.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -43,8 +44,8 @@ inline ModelArgs tiny_args(const nlohmann::json& a) {
   args.tied = a.at("tied");
   args.max_seq_len = 16;
   if (const auto& s = a.at("rope_scaling"); !s.is_null()) {
-    args.rope_scaling = RopeScaling{s.at("factor"), s.at("low_freq_factor"), s.at("high_freq_factor"),
-                                    s.at("original_max_positions")};
+    args.rope_scaling = RopeScaling{s.at("factor"), s.at("low_freq_factor"),
+                                    s.at("high_freq_factor"), s.at("original_max_positions")};
   }
   return args;
 }
@@ -73,7 +74,9 @@ struct TinyBatch {
 inline TinyBatch tiny_batch(int64_t rows, int64_t time, int64_t vocab, int64_t step) {
   TinyBatch batch{at::empty({rows, time}, at::kLong), at::empty({rows, time}, at::kLong)};
   const auto id = [&](int64_t b, int64_t t) {
-    return static_cast<int64_t>(mix(static_cast<uint32_t>(b * (time + 1) + t), static_cast<uint32_t>(1000 + step)) % static_cast<uint32_t>(vocab));
+    return static_cast<int64_t>(
+        mix(static_cast<uint32_t>(b * (time + 1) + t), static_cast<uint32_t>(1000 + step)) %
+        static_cast<uint32_t>(vocab));
   };
   for (int64_t b = 0; b < rows; ++b) {
     for (int64_t t = 0; t < time; ++t) {
@@ -88,7 +91,9 @@ inline TinyBatch tiny_batch(int64_t rows, int64_t time, int64_t vocab, int64_t s
 
 inline std::map<std::string, at::Tensor> gradients_of(Model& model) {
   std::map<std::string, at::Tensor> out;
-  model.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) { out[name] = parameter.grad(); });
+  model.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
+    out[name] = parameter.grad();
+  });
   return out;
 }
 

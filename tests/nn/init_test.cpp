@@ -11,8 +11,8 @@
 namespace titan::nn {
 namespace {
 
-at::Tensor drawn(int64_t count, const Init& init, uint64_t seed, std::string_view name, int64_t first = 0,
-                 at::ScalarType dtype = at::kFloat) {
+at::Tensor drawn(int64_t count, const Init& init, uint64_t seed, std::string_view name,
+                 int64_t first = 0, at::ScalarType dtype = at::kFloat) {
   at::Tensor out = at::empty({count}, dtype);
   initialize(out, init, seed, name, first);
   return out;
@@ -22,7 +22,8 @@ double average(const at::Tensor& x) { return x.to(at::kDouble).mean().item<doubl
 
 double deviation(const at::Tensor& x) { return x.to(at::kDouble).std(0, false).item<double>(); }
 
-// Computed apart from titan: Philox4x32-10 and XXH3 in Python, the quantile from its standard library.
+// Computed apart from titan: Philox4x32-10 and XXH3 in Python, the quantile from its standard
+// library.
 TEST(Init, GivesTheKnownValues) {
   struct Known {
     uint64_t seed;
@@ -35,13 +36,21 @@ TEST(Init, GivesTheKnownValues) {
       {0, "tok_embeddings.weight", 0, {.std = 1}, -0.22927837720248667},
       {1, "tok_embeddings.weight", 0, {.std = 1}, 0.10589950794924842},
       {42, "layers.0.attention.wq.weight", 7, {.std = 0.02, .bound = 2}, 0.03780381316744713},
-      {42, "layers.3.feed_forward.w2.weight", 12345678901, {.std = 0.01, .bound = 2}, -0.018254822247637224},
+      {42,
+       "layers.3.feed_forward.w2.weight",
+       12345678901,
+       {.std = 0.01, .bound = 2},
+       -0.018254822247637224},
       {7, "output.weight", 5, {.std = 0.0625, .bound = 0.1875}, 0.12113542617657448},
       {7, "output.weight", 1000003, {.std = 1, .bound = 0.5}, 0.29746409842979693},
   };
   for (const auto& k : table) {
-    EXPECT_NEAR(drawn(1, k.init, k.seed, k.name, k.index, at::kDouble).item<double>(), k.value, 1e-14 * k.init.std) << k.name;
-    EXPECT_NEAR(drawn(1, k.init, k.seed, k.name, k.index).item<double>(), k.value, 1e-7 * k.init.std) << k.name;
+    EXPECT_NEAR(drawn(1, k.init, k.seed, k.name, k.index, at::kDouble).item<double>(), k.value,
+                1e-14 * k.init.std)
+        << k.name;
+    EXPECT_NEAR(drawn(1, k.init, k.seed, k.name, k.index).item<double>(), k.value,
+                1e-7 * k.init.std)
+        << k.name;
   }
 }
 
@@ -52,7 +61,9 @@ TEST(Init, PiecesEqualTheWhole) {
       const at::Tensor whole = drawn(100003, init, 5, "w", 0, dtype);
       int64_t first = 0;
       for (const int64_t count : {1, 2, 3, 4, 5, 7, 16385, 40000, 43596}) {
-        EXPECT_TRUE(at::equal(drawn(count, init, 5, "w", first, dtype), whole.narrow(0, first, count))) << first;
+        EXPECT_TRUE(
+            at::equal(drawn(count, init, 5, "w", first, dtype), whole.narrow(0, first, count)))
+            << first;
         first += count;
       }
       EXPECT_EQ(first, 100003);
@@ -76,14 +87,17 @@ TEST(Init, NamesAndSeedsGiveDifferentValues) {
   const Init init{.std = 1};
   std::set<float> firsts;
   for (uint64_t seed : {0, 1, 2, 3, 1000}) {
-    for (const char* name : {"a", "b", "layers.0.attention.wq.weight", "layers.0.attention.wk.weight", "layers.1.attention.wq.weight"}) {
+    for (const char* name : {"a", "b", "layers.0.attention.wq.weight",
+                             "layers.0.attention.wk.weight", "layers.1.attention.wq.weight"}) {
       firsts.insert(drawn(1, init, seed, name).item<float>());
     }
   }
   EXPECT_EQ(firsts.size(), 25u);
-  const at::Tensor a = drawn(50000, init, 1, "a"), b = drawn(50000, init, 1, "b"), c = drawn(50000, init, 2, "a");
+  const at::Tensor a = drawn(50000, init, 1, "a"), b = drawn(50000, init, 1, "b"),
+                   c = drawn(50000, init, 2, "a");
   for (const auto& other : {b, c}) {
-    const double correlation = ((a - average(a)) * (other - average(other))).mean().item<double>() / deviation(a) / deviation(other);
+    const double correlation = ((a - average(a)) * (other - average(other))).mean().item<double>() /
+                               deviation(a) / deviation(other);
     EXPECT_LT(std::abs(correlation), 5 / std::sqrt(50000.0));
   }
 }
@@ -112,7 +126,8 @@ TEST(Init, TruncationIsByAbsoluteBounds) {
   // One deviation: 0.53956.
   EXPECT_NEAR(deviation(drawn(n, {.std = 2, .bound = 2}, 3, "w")) / 2, 0.53956, 0.004);
   // Bounds a hundred deviations away do nothing.
-  EXPECT_TRUE(at::allclose(drawn(1000, {.std = 0.02, .bound = 2}, 3, "w"), drawn(1000, {.std = 0.02}, 3, "w"), 1e-6, 1e-9));
+  EXPECT_TRUE(at::allclose(drawn(1000, {.std = 0.02, .bound = 2}, 3, "w"),
+                           drawn(1000, {.std = 0.02}, 3, "w"), 1e-6, 1e-9));
 }
 
 TEST(Init, OnesAreOnes) {
@@ -124,7 +139,8 @@ TEST(Rotary, FrequenciesFollowTheFormula) {
   ASSERT_EQ(tables.cos.sizes(), at::IntArrayRef({50, 4}));
   for (int64_t position : {0, 1, 17, 49}) {
     for (int64_t i = 0; i < 4; ++i) {
-      const double angle = static_cast<double>(position) * std::pow(10000.0, -2.0 * static_cast<double>(i) / 8);
+      const double angle =
+          static_cast<double>(position) * std::pow(10000.0, -2.0 * static_cast<double>(i) / 8);
       EXPECT_NEAR(tables.cos[position][i].item<double>(), std::cos(angle), 1e-14);
       EXPECT_NEAR(tables.sin[position][i].item<double>(), std::sin(angle), 1e-14);
     }
@@ -136,13 +152,16 @@ TEST(Rotary, FrequenciesFollowTheFormula) {
 
 TEST(Rotary, ScalingKeepsShortWavesDividesLongOnesAndJoinsThemSteadily) {
   const FrequencyScaling scaling{8, 1, 4, 8192};
-  // The table's second row is the frequencies themselves: angle(1) = f, small enough to invert the sine for most.
+  // The table's second row is the frequencies themselves: angle(1) = f, small enough to invert the
+  // sine for most.
   const int64_t dim = 128;
-  const RotaryTables plain = make_rotary_tables(dim, 2, 500000, std::nullopt, at::kCPU, at::kDouble);
+  const RotaryTables plain =
+      make_rotary_tables(dim, 2, 500000, std::nullopt, at::kCPU, at::kDouble);
   const RotaryTables scaled = make_rotary_tables(dim, 2, 500000, scaling, at::kCPU, at::kDouble);
   double last = 1;
   for (int64_t i = 0; i < dim / 2; ++i) {
-    const double f = std::asin(plain.sin[1][i].item<double>()), g = std::asin(scaled.sin[1][i].item<double>());
+    const double f = std::asin(plain.sin[1][i].item<double>()),
+                 g = std::asin(scaled.sin[1][i].item<double>());
     const double wavelength = 2 * M_PI / f;
     if (wavelength < 2048) {
       EXPECT_NEAR(g / f, 1, 1e-12);

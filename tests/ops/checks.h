@@ -1,4 +1,5 @@
-// What the tests of ops share: seeded tensors, gradients, finite differences, and how far two tensors are apart.
+// What the tests of ops share: seeded tensors, gradients, finite differences, and how far two
+// tensors are apart.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,7 +16,8 @@ namespace titan::ops {
 using Inputs = std::vector<at::Tensor>;
 using Function = std::function<at::Tensor(const Inputs&)>;
 
-inline at::Tensor seeded(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat, uint64_t seed = 1) {
+inline at::Tensor seeded(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat,
+                         uint64_t seed = 1) {
   auto generator = at::detail::createCPUGenerator(seed);
   return at::randn(shape, generator, at::TensorOptions(at::kDouble)).to(dtype);
 }
@@ -64,7 +66,8 @@ inline void expect_close(const Result& a, const Result& b, double tolerance, con
 }
 
 // Gradients of f at float64 values against central differences.
-inline void expect_true_gradients(const Function& f, const Inputs& values, double tolerance = 1e-7) {
+inline void expect_true_gradients(const Function& f, const Inputs& values,
+                                  double tolerance = 1e-7) {
   const Result result = run(f, values);
   const at::Tensor w = seeded(result.output.sizes(), at::kDouble, 99);
   const double h = 1e-5;

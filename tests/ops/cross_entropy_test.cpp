@@ -19,35 +19,45 @@ struct Case {
   at::Tensor h, weight, labels, scale;
 };
 
-Case make_case(int64_t tokens, int64_t dim, int64_t vocab, at::ScalarType dtype, bool ignored = true) {
-  return {seeded({tokens, dim}, dtype, 1), seeded({vocab, dim}, dtype, 2), labels_for(tokens, vocab, ignored),
-          scale_of(0.25, dtype)};
+Case make_case(int64_t tokens, int64_t dim, int64_t vocab, at::ScalarType dtype,
+               bool ignored = true) {
+  return {seeded({tokens, dim}, dtype, 1), seeded({vocab, dim}, dtype, 2),
+          labels_for(tokens, vocab, ignored), scale_of(0.25, dtype)};
 }
 
 Result ce_fused(const Case& c, int64_t chunk = 0) {
-  return run([&](const Inputs& in) { return linear_cross_entropy(in[0], in[1], c.labels, c.scale, chunk); },
-             {c.h, c.weight});
+  return run(
+      [&](const Inputs& in) {
+        return linear_cross_entropy(in[0], in[1], c.labels, c.scale, chunk);
+      },
+      {c.h, c.weight});
 }
 
 Result ce_plain(const Case& c) {
-  return run([&](const Inputs& in) { return reference::linear_cross_entropy(in[0], in[1], c.labels, c.scale); },
-             {c.h, c.weight});
+  return run(
+      [&](const Inputs& in) {
+        return reference::linear_cross_entropy(in[0], in[1], c.labels, c.scale);
+      },
+      {c.h, c.weight});
 }
 
 TEST(LinearCrossEntropy, MatchesReferenceInEveryDtypeAndOddShapes) {
-  for (const auto& [dtype, tolerance] : std::vector<Precision>{{at::kDouble, 1e-12}, {at::kFloat, 4e-6}, {at::kBFloat16, 3e-2}}) {
-    for (const auto& [tokens, dim, vocab] :
-         std::vector<std::array<int64_t, 3>>{{1, 1, 2}, {3, 17, 5}, {17, 3, 33}, {130, 8, 1000}, {7, 4, 9000}}) {
+  for (const auto& [dtype, tolerance] :
+       std::vector<Precision>{{at::kDouble, 1e-12}, {at::kFloat, 4e-6}, {at::kBFloat16, 3e-2}}) {
+    for (const auto& [tokens, dim, vocab] : std::vector<std::array<int64_t, 3>>{
+             {1, 1, 2}, {3, 17, 5}, {17, 3, 33}, {130, 8, 1000}, {7, 4, 9000}}) {
       const auto c = make_case(tokens, dim, vocab, dtype);
       SCOPED_TRACE(testing::Message() << dtype << " " << tokens << "x" << dim << "x" << vocab);
       expect_close(ce_fused(c), ce_plain(c), tolerance, "loss");
-      expect_close(ce_fused({strided(c.h), strided(c.weight), c.labels, c.scale}), ce_plain(c), tolerance, "strided");
+      expect_close(ce_fused({strided(c.h), strided(c.weight), c.labels, c.scale}), ce_plain(c),
+                   tolerance, "strided");
     }
   }
 }
 
 TEST(LinearCrossEntropy, DoesNotDependOnTheChunks) {
-  for (const auto& [dtype, tolerance] : std::vector<Precision>{{at::kDouble, 1e-14}, {at::kFloat, 1e-6}, {at::kBFloat16, 1e-2}}) {
+  for (const auto& [dtype, tolerance] :
+       std::vector<Precision>{{at::kDouble, 1e-14}, {at::kFloat, 1e-6}, {at::kBFloat16, 1e-2}}) {
     const auto c = make_case(50, 12, 40, dtype);
     const auto whole = ce_fused(c, 50);
     for (const int64_t chunk : {1, 7, 25, 49, 51, 1000}) {
@@ -61,7 +71,10 @@ TEST(LinearCrossEntropy, HasTrueGradients) {
   const auto c = make_case(4, 3, 5, at::kDouble);
   for (const int64_t chunk : {0, 3}) {
     expect_true_gradients(
-        [&](const Inputs& in) { return linear_cross_entropy(in[0], in[1], c.labels, c.scale, chunk); }, {c.h, c.weight});
+        [&](const Inputs& in) {
+          return linear_cross_entropy(in[0], in[1], c.labels, c.scale, chunk);
+        },
+        {c.h, c.weight});
   }
 }
 

@@ -9,7 +9,8 @@ namespace {
 
 TEST(Linear, MatchesTheMatrixProductInEveryDtypeAndOddShapes) {
   for (const auto& [dtype, tolerance] : precisions()) {
-    for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 17}, {17, 3}, {64, 1}}) {
+    for (const auto& [in, out] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 17}, {17, 3}, {64, 1}}) {
       const auto x = seeded({2, 5, in}, dtype, 1), w = seeded({out, in}, dtype, 2);
       const auto f = [](const Inputs& i) { return ops::linear(i[0], i[1]); };
       const auto g = [](const Inputs& i) { return at::matmul(i[0], i[1].t()); };
@@ -34,10 +35,15 @@ TEST(Linear, GivesOnlyTheGradientsAskedFor) {
 }
 
 TEST(Attention, MatchesReferenceWithGroupedHeadsAndOddShapes) {
-  for (const auto& [dtype, tolerance] : std::vector<Precision>{{at::kDouble, 1e-12}, {at::kFloat, 5e-6}, {at::kBFloat16, 3e-2}}) {
-    for (const auto& [b, h, kv, t, d] : std::vector<std::array<int64_t, 5>>{
-             {1, 1, 1, 1, 1}, {2, 4, 2, 3, 8}, {1, 6, 1, 17, 3}, {2, 3, 3, 33, 16}, {1, 2, 2, 600, 8}}) {
-      const Inputs in = {seeded({b, h, t, d}, dtype, 1), seeded({b, kv, t, d}, dtype, 2), seeded({b, kv, t, d}, dtype, 3)};
+  for (const auto& [dtype, tolerance] :
+       std::vector<Precision>{{at::kDouble, 1e-12}, {at::kFloat, 5e-6}, {at::kBFloat16, 3e-2}}) {
+    for (const auto& [b, h, kv, t, d] : std::vector<std::array<int64_t, 5>>{{1, 1, 1, 1, 1},
+                                                                            {2, 4, 2, 3, 8},
+                                                                            {1, 6, 1, 17, 3},
+                                                                            {2, 3, 3, 33, 16},
+                                                                            {1, 2, 2, 600, 8}}) {
+      const Inputs in = {seeded({b, h, t, d}, dtype, 1), seeded({b, kv, t, d}, dtype, 2),
+                         seeded({b, kv, t, d}, dtype, 3)};
       const auto f = [](const Inputs& i) { return attention(i[0], i[1], i[2]); };
       const auto g = [](const Inputs& i) { return reference::attention(i[0], i[1], i[2]); };
       SCOPED_TRACE(testing::Message() << dtype << " " << in[0].sizes() << kv);
@@ -63,7 +69,8 @@ TEST(Attention, HasTrueGradients) {
 }
 
 TEST(Attention, SeesNothingOfTheFuture) {
-  const auto q = seeded({1, 2, 9, 8}), k = seeded({1, 2, 9, 8}, at::kFloat, 2), v = seeded({1, 2, 9, 8}, at::kFloat, 3);
+  const auto q = seeded({1, 2, 9, 8}), k = seeded({1, 2, 9, 8}, at::kFloat, 2),
+             v = seeded({1, 2, 9, 8}, at::kFloat, 3);
   const auto before = attention(q, k, v);
   for (const int64_t changed : {1, 4, 8}) {
     auto k2 = k.clone(), v2 = v.clone();
@@ -76,7 +83,8 @@ TEST(Attention, SeesNothingOfTheFuture) {
 }
 
 TEST(Attention, OneQuerySeesAllKeysAndAMaskReplacesCausality) {
-  const auto q = seeded({2, 4, 1, 8}), k = seeded({2, 2, 5, 8}, at::kFloat, 2), v = seeded({2, 2, 5, 8}, at::kFloat, 3);
+  const auto q = seeded({2, 4, 1, 8}), k = seeded({2, 2, 5, 8}, at::kFloat, 2),
+             v = seeded({2, 2, 5, 8}, at::kFloat, 3);
   const auto all = at::ones({1, 1, 1, 5}, at::kBool);
   EXPECT_LE(distance(attention(q, k, v), reference::attention(q, k, v, all)), 2e-6);
   auto mask = at::ones({2, 1, 1, 5}, at::kBool);

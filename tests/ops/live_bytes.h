@@ -4,8 +4,8 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
-#include <memory>
 #include <cstdint>
+#include <memory>
 
 namespace titan::ops {
 
@@ -22,7 +22,9 @@ class LiveBytes final : public c10::Allocator {
     *bytes_ += block->size;
     return {block->data.get(), block, &release, c10::Device(c10::DeviceType::CPU)};
   }
-  void copy_data(void* to, const void* from, size_t count) const override { default_copy_data(to, from, count); }
+  void copy_data(void* to, const void* from, size_t count) const override {
+    default_copy_data(to, from, count);
+  }
 
  private:
   static constexpr uint8_t kPriority = 100;

@@ -32,8 +32,11 @@ struct Block {
 
   at::Tensor operator()(const at::Tensor& x) const {
     const int64_t b = x.size(0), t = x.size(1);
-    const auto qkv = ops::linear(rms_norm(x, norm, 1e-5), wqkv, Replay::kOutputOfAttention).view({b, t, 3, 2, 8}).unbind(2);
-    const auto y = attention(qkv[0].transpose(1, 2), qkv[1].transpose(1, 2), qkv[2].transpose(1, 2));
+    const auto qkv = ops::linear(rms_norm(x, norm, 1e-5), wqkv, Replay::kOutputOfAttention)
+                         .view({b, t, 3, 2, 8})
+                         .unbind(2);
+    const auto y =
+        attention(qkv[0].transpose(1, 2), qkv[1].transpose(1, 2), qkv[2].transpose(1, 2));
     const auto h = x + ops::linear(y.transpose(1, 2).flatten(2), wo);
     const auto halves = ops::linear(rms_norm(h, norm, 1e-5), w13).chunk(2, -1);
     return h + ops::linear(swiglu(halves[0], halves[1]), w2, Replay::kOutputUnused);
@@ -55,7 +58,8 @@ Walk walk(const std::optional<Kept>& kept) {
   {
     const LiveBytes bytes;
     at::Tensor y = x;
-    for (int i = 0; i < 3; ++i) y = kept ? recompute([&](const at::Tensor& in) { return block(in); }, y, *kept) : block(y);
+    for (int i = 0; i < 3; ++i)
+      y = kept ? recompute([&](const at::Tensor& in) { return block(in); }, y, *kept) : block(y);
     result.held_bytes = bytes.now();
     y.sum().backward();
     result.output = y.detach();
@@ -71,7 +75,8 @@ TEST_F(Recompute, IsBitEqualToKeepingEverything) {
     const Walk again = walk(mode);
     EXPECT_TRUE(at::equal(again.output, kept.output));
     ASSERT_EQ(again.gradients.size(), kept.gradients.size());
-    for (size_t i = 0; i < kept.gradients.size(); ++i) EXPECT_TRUE(at::equal(again.gradients[i], kept.gradients[i])) << i;
+    for (size_t i = 0; i < kept.gradients.size(); ++i)
+      EXPECT_TRUE(at::equal(again.gradients[i], kept.gradients[i])) << i;
   }
 }
 
@@ -91,7 +96,9 @@ TEST_F(Recompute, GivesMemoryBackAfterTheBackwardPass) {
   {
     auto x = seeded({2, 64, 16}).set_requires_grad(true);
     const Block block;
-    recompute([&](const at::Tensor& in) { return block(in); }, x, Kept::kExpensive).sum().backward();
+    recompute([&](const at::Tensor& in) { return block(in); }, x, Kept::kExpensive)
+        .sum()
+        .backward();
   }
   EXPECT_EQ(bytes.now(), 0);
 }
@@ -146,7 +153,9 @@ TEST_F(Recompute, RefusesABodyThatSavesMoreOrLessTheSecondTime) {
 
 TEST_F(Recompute, RefusesABodyThatSavesAnotherSizeTheSecondTime) {
   EXPECT_THAT(complaint([](int& run) -> Body {
-                return [&run](const at::Tensor& x) { return run == 1 ? x.exp() : x.narrow(0, 0, 2).exp(); };
+                return [&run](const at::Tensor& x) {
+                  return run == 1 ? x.exp() : x.narrow(0, 0, 2).exp();
+                };
               }),
               HasSubstr("has 8 elements, in its first run 16"));
 }
@@ -158,19 +167,26 @@ TEST_F(Recompute, RefusesABodyThatKeepsMoreOrLessTheSecondTime) {
     for (int i = 0; i < count; ++i) y = ops::linear(y, w);
     return y;
   };
-  EXPECT_THAT(complaint([&](int& run) -> Body {
-                return [&run, chain](const at::Tensor& x) { return chain(x, run == 1 ? 1 : 2); };
-              }, Kept::kExpensive),
+  EXPECT_THAT(complaint(
+                  [&](int& run) -> Body {
+                    return
+                        [&run, chain](const at::Tensor& x) { return chain(x, run == 1 ? 1 : 2); };
+                  },
+                  Kept::kExpensive),
               HasSubstr("more kept outputs than the 1"));
-  EXPECT_THAT(complaint([&](int& run) -> Body {
-                return [&run, chain](const at::Tensor& x) { return chain(x, run == 1 ? 2 : 1); };
-              }, Kept::kExpensive),
+  EXPECT_THAT(complaint(
+                  [&](int& run) -> Body {
+                    return
+                        [&run, chain](const at::Tensor& x) { return chain(x, run == 1 ? 2 : 1); };
+                  },
+                  Kept::kExpensive),
               HasSubstr("its first run"));
 }
 
 TEST_F(Recompute, RefusesASecondBackwardPass) {
   auto x = seeded({4}).set_requires_grad(true);
-  const auto y = recompute([](const at::Tensor& in) { return in.exp().exp(); }, x, Kept::kNothing).sum();
+  const auto y =
+      recompute([](const at::Tensor& in) { return in.exp().exp(); }, x, Kept::kNothing).sum();
   y.backward({}, /*retain_graph=*/true);
   EXPECT_ANY_THROW(y.backward());
 }
@@ -178,7 +194,9 @@ TEST_F(Recompute, RefusesASecondBackwardPass) {
 TEST_F(Recompute, DoesNotNest) {
   auto x = seeded({4}).set_requires_grad(true);
   const Body inner = [](const at::Tensor& in) { return in.exp(); };
-  EXPECT_ANY_THROW(recompute([&](const at::Tensor& in) { return recompute(inner, in, Kept::kNothing); }, x, Kept::kNothing));
+  EXPECT_ANY_THROW(
+      recompute([&](const at::Tensor& in) { return recompute(inner, in, Kept::kNothing); }, x,
+                Kept::kNothing));
   // The failed region has left nothing behind.
   recompute(inner, x, Kept::kNothing).sum().backward();
   EXPECT_TRUE(at::allclose(x.grad(), x.detach().exp()));
@@ -188,7 +206,10 @@ TEST_F(Recompute, FailsForABodyThatIsNotPure) {
   // The mutation test of bit equality: a body whose second run differs gives other gradients.
   auto x = seeded({4}).set_requires_grad(true);
   int runs = 0;
-  recompute([&](const at::Tensor& in) { return (in + static_cast<double>(runs++)).exp(); }, x, Kept::kNothing).sum().backward();
+  recompute([&](const at::Tensor& in) { return (in + static_cast<double>(runs++)).exp(); }, x,
+            Kept::kNothing)
+      .sum()
+      .backward();
   EXPECT_FALSE(at::allclose(x.grad(), x.detach().exp()));
 }
 

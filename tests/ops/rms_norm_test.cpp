@@ -20,7 +20,8 @@ Result rms_plain(const at::Tensor& x, const at::Tensor& w) {
 TEST(RmsNorm, MatchesReferenceInEveryDtypeAndOddShapes) {
   for (const auto& [dtype, tolerance] : precisions()) {
     for (const int64_t dim : {1, 3, 17, 64, 1000}) {
-      for (const auto& shape : std::vector<std::vector<int64_t>>{{dim}, {1, dim}, {7, dim}, {2, 3, dim}, {2, 5, 3, dim}}) {
+      for (const auto& shape : std::vector<std::vector<int64_t>>{
+               {dim}, {1, dim}, {7, dim}, {2, 3, dim}, {2, 5, 3, dim}}) {
         const auto x = seeded(shape, dtype, 3);
         const auto w = seeded({dim}, dtype, 4);
         SCOPED_TRACE(testing::Message() << dtype << " " << at::IntArrayRef(shape));
@@ -31,7 +32,8 @@ TEST(RmsNorm, MatchesReferenceInEveryDtypeAndOddShapes) {
         if (dim > 1) {
           EXPECT_LE(distance(got.gradients[0], want.gradients[0]), tolerance);
         } else {
-          EXPECT_LE((got.gradients[0] - want.gradients[0]).abs().max().item<double>(), tolerance * 20);
+          EXPECT_LE((got.gradients[0] - want.gradients[0]).abs().max().item<double>(),
+                    tolerance * 20);
         }
       }
     }

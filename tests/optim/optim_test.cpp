@@ -29,7 +29,8 @@ double stated_factor(const config::LrScheduler& c, int64_t steps, int64_t step) 
   const int64_t total = c.total_steps.value_or(steps);
   const int64_t warmup = std::min(c.warmup_steps, total);
   int64_t decay = total - warmup;
-  if (c.decay_ratio) decay = std::min(round_half_even(static_cast<double>(total) * *c.decay_ratio), total - warmup);
+  if (c.decay_ratio)
+    decay = std::min(round_half_even(static_cast<double>(total) * *c.decay_ratio), total - warmup);
   const int64_t stable = total + 1 - warmup - decay;
   const int64_t n = step - 1;
   if (n < warmup) return static_cast<double>(n + 1) / static_cast<double>(warmup);
@@ -47,14 +48,16 @@ TEST(Schedule, FollowsTheStatedFormula) {
       for (const int64_t warmup : {0, 1, 2, 10, 200}) {
         for (const double ratio : {-1.0, 0.0, 0.1, 0.25, 0.5, 0.8, 1.0}) {
           for (const double floor : {0.0, 0.1, 1.0}) {
-            const config::LrScheduler c{.warmup_steps = warmup,
-                                        .decay_ratio = ratio < 0 ? std::nullopt : std::optional(ratio),
-                                        .decay_type = type,
-                                        .min_lr_factor = floor};
+            const config::LrScheduler c{
+                .warmup_steps = warmup,
+                .decay_ratio = ratio < 0 ? std::nullopt : std::optional(ratio),
+                .decay_type = type,
+                .min_lr_factor = floor};
             const Schedule schedule = make_schedule(c, steps);
             for (int64_t step = 1; step <= steps; ++step) {
               ASSERT_NEAR(schedule.factor(step), stated_factor(c, steps, step), 1e-12)
-                  << type << " steps " << steps << " warmup " << warmup << " ratio " << ratio << " step " << step;
+                  << type << " steps " << steps << " warmup " << warmup << " ratio " << ratio
+                  << " step " << step;
             }
           }
         }
@@ -66,17 +69,21 @@ TEST(Schedule, FollowsTheStatedFormula) {
 TEST(Schedule, KnownCurves) {
   const auto curve = [](const config::LrScheduler& c, int64_t steps) {
     std::vector<double> out;
-    for (int64_t step = 1; step <= steps; ++step) out.push_back(make_schedule(c, steps).factor(step));
+    for (int64_t step = 1; step <= steps; ++step)
+      out.push_back(make_schedule(c, steps).factor(step));
     return out;
   };
   // The debug models': warm-up 2 of 10, decay over the last 80%.
   EXPECT_THAT(curve({.warmup_steps = 2, .decay_ratio = 0.8}, 10),
-              testing::Pointwise(testing::DoubleNear(1e-15), {.5, 1., 1., .875, .75, .625, .5, .375, .25, .125}));
-  EXPECT_THAT(curve({.warmup_steps = 1, .decay_type = "cosine", .min_lr_factor = 0.5}, 5),
-              testing::Pointwise(testing::DoubleNear(1e-12),
-                                 {1., 1., .5 + .25 * (1 + std::sqrt(.5)), .75, .5 + .25 * (1 - std::sqrt(.5))}));
+              testing::Pointwise(testing::DoubleNear(1e-15),
+                                 {.5, 1., 1., .875, .75, .625, .5, .375, .25, .125}));
+  EXPECT_THAT(
+      curve({.warmup_steps = 1, .decay_type = "cosine", .min_lr_factor = 0.5}, 5),
+      testing::Pointwise(testing::DoubleNear(1e-12), {1., 1., .5 + .25 * (1 + std::sqrt(.5)), .75,
+                                                      .5 + .25 * (1 - std::sqrt(.5))}));
   // Half of 5 steps is 2.5: two decay, as 2 is even.
-  EXPECT_THAT(curve({.warmup_steps = 0, .decay_ratio = 0.5}, 5), testing::ElementsAre(1, 1, 1, 1, .5));
+  EXPECT_THAT(curve({.warmup_steps = 0, .decay_ratio = 0.5}, 5),
+              testing::ElementsAre(1, 1, 1, 1, .5));
 }
 
 TEST(Schedule, TotalStepsReplaceTheRunsLength) {
@@ -85,7 +92,8 @@ TEST(Schedule, TotalStepsReplaceTheRunsLength) {
   // A run longer than its schedule stays at the end of it.
   const config::LrScheduler shorter{.warmup_steps = 2, .total_steps = 5};
   EXPECT_EQ(make_schedule(shorter, 10).factor(9), make_schedule(shorter, 10).factor(5));
-  EXPECT_THAT([] { make_schedule({.decay_type = "expo"}, 5); }, ThrowsMessage<Error>(HasSubstr("expo")));
+  EXPECT_THAT([] { make_schedule({.decay_type = "expo"}, 5); },
+              ThrowsMessage<Error>(HasSubstr("expo")));
 }
 
 // AdamW and Adam in plain double arithmetic.
@@ -112,7 +120,9 @@ struct Plain {
   }
 };
 
-at::Tensor scalar(double value, at::ScalarType dtype) { return at::full({}, value, at::TensorOptions(dtype)); }
+at::Tensor scalar(double value, at::ScalarType dtype) {
+  return at::full({}, value, at::TensorOptions(dtype));
+}
 
 void set_gradient(at::Tensor& parameter, const std::vector<double>& gradient) {
   parameter.mutable_grad() = at::tensor(gradient, at::kDouble).to(parameter.scalar_type());
@@ -120,20 +130,33 @@ void set_gradient(at::Tensor& parameter, const std::vector<double>& gradient) {
 
 std::vector<double> gradient_of(int64_t step, size_t count) {
   std::vector<double> g;
-  for (size_t i = 0; i < count; ++i) g.push_back(std::sin(static_cast<double>(step) * 1.7 + static_cast<double>(i)) * (i % 3 == 0 ? 1e-3 : 1));
+  for (size_t i = 0; i < count; ++i)
+    g.push_back(std::sin(static_cast<double>(step) * 1.7 + static_cast<double>(i)) *
+                (i % 3 == 0 ? 1e-3 : 1));
   return g;
 }
 
 double difference(const at::Tensor& parameter, const std::vector<double>& expected) {
-  return (parameter.detach().to(at::kDouble) - at::tensor(expected, at::kDouble)).abs().max().item<double>();
+  return (parameter.detach().to(at::kDouble) - at::tensor(expected, at::kDouble))
+      .abs()
+      .max()
+      .item<double>();
 }
 
 TEST(Adam, MatchesThePlainFormulas) {
   for (const char* name : {"AdamW", "Adam"}) {
-    for (const auto& [dtype, tolerance] : {std::pair{at::kDouble, 1e-14}, {at::kFloat, 2e-6}, {at::kBFloat16, 0.05}}) {
+    for (const auto& [dtype, tolerance] :
+         {std::pair{at::kDouble, 1e-14}, {at::kFloat, 2e-6}, {at::kBFloat16, 0.05}}) {
       const config::Optimizer config{.name = name, .lr = 0.01, .weight_decay = 0.2};
       const size_t n = 37;
-      Plain plain{std::string(name) == "AdamW", 0.9, 0.95, 1e-8, 0.2, gradient_of(100, n), std::vector<double>(n), std::vector<double>(n)};
+      Plain plain{std::string(name) == "AdamW",
+                  0.9,
+                  0.95,
+                  1e-8,
+                  0.2,
+                  gradient_of(100, n),
+                  std::vector<double>(n),
+                  std::vector<double>(n)};
       at::Tensor parameter = at::tensor(plain.p, at::kDouble).to(dtype).set_requires_grad(true);
       Adam adam(config, {{"w", parameter}});
       const auto scalars = dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -150,7 +173,8 @@ TEST(Adam, MatchesThePlainFormulas) {
         if (state == "step.w") {
           EXPECT_EQ(tensor.item<double>(), 20);
         } else if (dtype != at::kBFloat16) {
-          EXPECT_LE(difference(tensor, state == "exp_avg.w" ? plain.m : plain.v), tolerance) << state;
+          EXPECT_LE(difference(tensor, state == "exp_avg.w" ? plain.m : plain.v), tolerance)
+              << state;
         }
       });
     }
@@ -176,7 +200,9 @@ TEST(Adam, AnOverflowedStepChangesNothing) {
     Adam adam({}, {{"w", p}});
     const auto step = [&](double gradient, float found_inf) {
       set_gradient(p, std::vector<double>(9, gradient));
-      adam.step({.lr = scalar(0.1, dtype), .divisor = scalar(1, dtype), .found_inf = scalar(found_inf, at::kFloat)});
+      adam.step({.lr = scalar(0.1, dtype),
+                 .divisor = scalar(1, dtype),
+                 .found_inf = scalar(found_inf, at::kFloat)});
     };
     const auto snapshot = [&] {
       std::vector<at::Tensor> out = {p.detach().clone()};
@@ -187,17 +213,21 @@ TEST(Adam, AnOverflowedStepChangesNothing) {
     const auto before = snapshot();
     step(INFINITY, 1);
     const auto after = snapshot();
-    for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::equal(before[i], after[i])) << dtype << " " << i;
+    for (size_t i = 0; i < before.size(); ++i)
+      EXPECT_TRUE(at::equal(before[i], after[i])) << dtype << " " << i;
     step(0.5, 0);
     adam.visit_state([&](const std::string& name, at::Tensor& t) {
-      if (name == "step.w") { EXPECT_EQ(t.item<double>(), 2); }
+      if (name == "step.w") {
+        EXPECT_EQ(t.item<double>(), 2);
+      }
     });
     EXPECT_FALSE(at::equal(p.detach(), before[0]));
   }
 }
 
 TEST(Adam, AParameterWithoutGradientCountsAsZero) {
-  at::Tensor used = at::ones({2}).set_requires_grad(true), idle = at::ones({2}).set_requires_grad(true);
+  at::Tensor used = at::ones({2}).set_requires_grad(true),
+             idle = at::ones({2}).set_requires_grad(true);
   Adam adam({.weight_decay = 0.5}, {{"used", used}, {"idle", idle}});
   set_gradient(used, {1, 1});
   adam.step({.lr = scalar(0.1, at::kFloat), .divisor = scalar(1, at::kFloat)});
@@ -207,7 +237,8 @@ TEST(Adam, AParameterWithoutGradientCountsAsZero) {
 }
 
 TEST(GlobalNorm, IsTheNormOverAllGradientsInFloat32OrWider) {
-  const std::vector<at::Tensor> parts = {at::full({3, 4}, 2.0), at::full({5}, -1.0), at::zeros({1})};
+  const std::vector<at::Tensor> parts = {at::full({3, 4}, 2.0), at::full({5}, -1.0),
+                                         at::zeros({1})};
   EXPECT_NEAR(global_norm(parts).item<double>(), std::sqrt(12 * 4 + 5.0), 1e-6);
   std::vector<at::Tensor> half;
   for (const auto& part : parts) half.push_back((part * 1000).to(at::kBFloat16));
@@ -216,7 +247,8 @@ TEST(GlobalNorm, IsTheNormOverAllGradientsInFloat32OrWider) {
   EXPECT_EQ(global_norm({at::ones({4}, at::kDouble)}).scalar_type(), at::kDouble);
   EXPECT_TRUE(std::isnan(global_norm({at::full({2}, NAN), at::ones({2})}).item<double>()));
   // A bfloat16 sum of 70,000 squares would stop at 256.
-  EXPECT_NEAR(global_norm({at::ones({70000}, at::kBFloat16)}).item<double>(), std::sqrt(70000.0), 0.1);
+  EXPECT_NEAR(global_norm({at::ones({70000}, at::kBFloat16)}).item<double>(), std::sqrt(70000.0),
+              0.1);
 }
 
 TEST(LossScale, HalvesOnOverflowAndDoublesAfterARunOfGoodSteps) {

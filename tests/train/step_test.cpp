@@ -11,8 +11,17 @@ namespace titan::train {
 namespace {
 
 models::ModelArgs tiny() {
-  return {.family = "llama3", .flavor = "tiny", .dim = 16, .num_layers = 2, .num_heads = 2, .num_kv_heads = 1, .head_dim = 8,
-          .hidden_dim = 24, .vocab_size = 40, .max_seq_len = 12, .rope_theta = 10000};
+  return {.family = "llama3",
+          .flavor = "tiny",
+          .dim = 16,
+          .num_layers = 2,
+          .num_heads = 2,
+          .num_kv_heads = 1,
+          .head_dim = 8,
+          .hidden_dim = 24,
+          .vocab_size = 40,
+          .max_seq_len = 12,
+          .rope_theta = 10000};
 }
 
 TrainingState make_tiny(at::ScalarType stored, at::ScalarType compute, double max_norm = 0.5) {
@@ -20,7 +29,9 @@ TrainingState make_tiny(at::ScalarType stored, at::ScalarType compute, double ma
   state.model = models::make_model(tiny(), stored, at::kCPU, 1);
   state.runner = std::make_unique<parallel::SingleDeviceRunner>(compute);
   std::vector<std::pair<std::string, at::Tensor>> parameters;
-  state.model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) { parameters.emplace_back(name, p); });
+  state.model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) {
+    parameters.emplace_back(name, p);
+  });
   state.optimizer = std::make_unique<optim::Adam>(config::Optimizer{}, std::move(parameters));
   state.max_norm = max_norm;
   const auto scalars = stored == at::kDouble ? at::kDouble : at::kFloat;
@@ -30,13 +41,15 @@ TrainingState make_tiny(at::ScalarType stored, at::ScalarType compute, double ma
 }
 
 // One step over `rows` cut into micro-batches of `part` rows.
-StepResult step_over(TrainingState& state, const models::TinyBatch& batch, int64_t part, double divisor = 0) {
+StepResult step_over(TrainingState& state, const models::TinyBatch& batch, int64_t part,
+                     double divisor = 0) {
   std::vector<MicroBatch> micro;
   for (int64_t row = 0; row < batch.inputs.size(0); row += part) {
     const int64_t count = std::min(part, batch.inputs.size(0) - row);
     micro.push_back({batch.inputs.narrow(0, row, count), batch.labels.narrow(0, row, count)});
   }
-  state.inverse_valid_tokens.fill_(1.0 / (divisor > 0 ? divisor : static_cast<double>(batch.valid_tokens)));
+  state.inverse_valid_tokens.fill_(
+      1.0 / (divisor > 0 ? divisor : static_cast<double>(batch.valid_tokens)));
   return train_step(state, micro);
 }
 
@@ -51,7 +64,9 @@ models::TinyBatch uneven(int64_t step) {
 
 std::vector<at::Tensor> parameters_of(TrainingState& state) {
   std::vector<at::Tensor> out;
-  state.model->visit([&](const std::string&, at::Tensor& p, const nn::Init&) { out.push_back(p.detach().clone()); });
+  state.model->visit([&](const std::string&, at::Tensor& p, const nn::Init&) {
+    out.push_back(p.detach().clone());
+  });
   return out;
 }
 
@@ -69,10 +84,14 @@ TEST(TrainStep, MicroBatchesEqualOneBatchWithUnevenPadding) {
       auto whole = make_tiny(dtype, dtype), parts = make_tiny(dtype, dtype);
       for (int64_t step = 1; step <= 20; ++step) {
         const auto a = step_over(whole, uneven(step), 8), b = step_over(parts, uneven(step), part);
-        EXPECT_NEAR(b.loss.item<double>() / a.loss.item<double>(), 1, tolerance) << "step " << step << " part " << part;
-        EXPECT_NEAR(b.grad_norm.item<double>() / a.grad_norm.item<double>(), 1, 20 * tolerance) << "step " << step;
+        EXPECT_NEAR(b.loss.item<double>() / a.loss.item<double>(), 1, tolerance)
+            << "step " << step << " part " << part;
+        EXPECT_NEAR(b.grad_norm.item<double>() / a.grad_norm.item<double>(), 1, 20 * tolerance)
+            << "step " << step;
       }
-      if (dtype == at::kDouble) { EXPECT_LE(largest_difference(parameters_of(parts), parameters_of(whole)), 1e-11); }
+      if (dtype == at::kDouble) {
+        EXPECT_LE(largest_difference(parameters_of(parts), parameters_of(whole)), 1e-11);
+      }
     }
   }
 }
@@ -81,18 +100,21 @@ TEST(TrainStep, AWrongDivisorIsSeen) {
   // The mutation of the test above: a mean per micro-batch instead of one over the step.
   auto whole = make_tiny(at::kDouble, at::kDouble), parts = make_tiny(at::kDouble, at::kDouble);
   const auto batch = uneven(1);
-  const auto a = step_over(whole, batch, 8), b = step_over(parts, batch, 2, static_cast<double>(8 * 12));
+  const auto a = step_over(whole, batch, 8),
+             b = step_over(parts, batch, 2, static_cast<double>(8 * 12));
   EXPECT_GT(std::abs(b.loss.item<double>() / a.loss.item<double>() - 1), 0.1);
 }
 
 TEST(TrainStep, LossIsTheMeanOverValidTokensAndNormIsBeforeClipping) {
   auto state = make_tiny(at::kDouble, at::kDouble, 1e9);
   const auto batch = uneven(2);
-  const auto logits = at::matmul(state.model->hidden(batch.inputs, *state.runner), state.model->output_weight().t());
+  const auto logits = at::matmul(state.model->hidden(batch.inputs, *state.runner),
+                                 state.model->output_weight().t());
   const auto expected = at::cross_entropy_loss(logits.flatten(0, 1), batch.labels.flatten());
   expected.backward();
   double squares = 0;
-  for (const auto& [name, gradient] : models::gradients_of(*state.model)) squares += gradient.square().sum().item<double>();
+  for (const auto& [name, gradient] : models::gradients_of(*state.model))
+    squares += gradient.square().sum().item<double>();
   state.optimizer->clear_gradients();
   const auto result = step_over(state, batch, 8);
   EXPECT_NEAR(result.loss.item<double>(), expected.item<double>(), 1e-12);
@@ -150,13 +172,17 @@ TEST(TrainStep, Float16SkipsOverflowedStepsAndFindsItsScale) {
     EXPECT_TRUE(result.loss.isfinite().item<bool>()) << "the scale must not reach the logged loss";
     if (!result.grad_norm.isfinite().item<bool>()) {
       EXPECT_EQ(state.loss_scale.scale().item<float>(), scale / 2);
-      if (step == ++skipped) { EXPECT_EQ(largest_difference(parameters_of(state), before), 0) << "step " << step; }
+      if (step == ++skipped) {
+        EXPECT_EQ(largest_difference(parameters_of(state), before), 0) << "step " << step;
+      }
     }
   }
   EXPECT_GT(skipped, 5);
   EXPECT_LT(skipped, 30);
   state.optimizer->visit_state([&](const std::string& name, at::Tensor& t) {
-    if (name.starts_with("step.")) { EXPECT_EQ(t.item<double>(), 40 - skipped); }
+    if (name.starts_with("step.")) {
+      EXPECT_EQ(t.item<double>(), 40 - skipped);
+    }
   });
   EXPECT_GT(largest_difference(parameters_of(state), before), 0);
 }

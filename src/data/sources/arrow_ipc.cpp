@@ -20,8 +20,9 @@ std::shared_ptr<arrow::io::ReadableFile> open_readable(const DataFile& file) {
 }
 
 [[noreturn]] void refuse_arrow(const DataFile& file, const arrow::Status& status) {
-  throw Error("[data] {} cannot be read as Arrow IPC: {} — get or write the file again, or remove it",
-              file.path.string(), status.message());
+  throw Error(
+      "[data] {} cannot be read as Arrow IPC: {} — get or write the file again, or remove it",
+      file.path.string(), status.message());
 }
 
 arrow::ipc::IpcReadOptions only_column(int column) {
@@ -33,7 +34,8 @@ arrow::ipc::IpcReadOptions only_column(int column) {
 
 class ArrowFileSource : public Source {
  public:
-  ArrowFileSource(const DataFile& file, const SourceOptions& options) : file_(file), input_(open_readable(file)) {
+  ArrowFileSource(const DataFile& file, const SourceOptions& options)
+      : file_(file), input_(open_readable(file)) {
     auto described = arrow::ipc::RecordBatchFileReader::Open(input_);
     if (!described.ok()) refuse_arrow(file_, described.status());
     const int column = text_column(*(*described)->schema(), file_, options.text_key);
@@ -50,9 +52,10 @@ class ArrowFileSource : public Source {
     if (batch.ok()) {
       block = block_of_column((*batch)->column(0), place.line);
     } else {
-      log::warning("[data] {}: record batch {} cannot be read: {}", file_.path.string(), place.position,
-                   batch.status().message());
-      block.notes.push_back({.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = place.line});
+      log::warning("[data] {}: record batch {} cannot be read: {}", file_.path.string(),
+                   place.position, batch.status().message());
+      block.notes.push_back(
+          {.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = place.line});
     }
     if (place.position + 1 < count) {
       block.next = Place{.position = place.position + 1,
@@ -69,15 +72,18 @@ class ArrowFileSource : public Source {
 
 class ArrowStreamSource : public Source {
  public:
-  ArrowStreamSource(const DataFile& file, const SourceOptions& options) : file_(file), input_(open_readable(file)) {
+  ArrowStreamSource(const DataFile& file, const SourceOptions& options)
+      : file_(file), input_(open_readable(file)) {
     auto schema = arrow::ipc::ReadSchema(input_.get(), &dictionaries_);
     if (!schema.ok()) refuse_arrow(file_, schema.status());
     schema_ = *schema;
     const int column = text_column(*schema_, file_, options.text_key);
     if (schema_->field(column)->type()->id() == arrow::Type::DICTIONARY) {
-      throw Error("[data] {}: column '{}' is dictionary-encoded in an Arrow stream — write it as plain strings, or as "
-                  "an Arrow file or Parquet",
-                  file_.path.string(), options.text_key);
+      throw Error(
+          "[data] {}: column '{}' is dictionary-encoded in an Arrow stream — write it as plain "
+          "strings, or as "
+          "an Arrow file or Parquet",
+          file_.path.string(), options.text_key);
     }
     read_options_ = only_column(column);
     first_batch_ = input_->Tell().ValueOr(0);
@@ -87,8 +93,10 @@ class ArrowStreamSource : public Source {
     Block block;
     const int64_t begin = place.position == 0 ? first_batch_ : place.position;
     const auto failed = [&](const arrow::Status& status) {
-      log::warning("[data] {}: the stream is damaged at byte {}: {}", file_.path.string(), begin, status.message());
-      block.notes.push_back({.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = place.line});
+      log::warning("[data] {}: the stream is damaged at byte {}: {}", file_.path.string(), begin,
+                   status.message());
+      block.notes.push_back(
+          {.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = place.line});
     };
     if (const auto status = input_->Seek(begin); !status.ok()) {
       failed(status);
@@ -102,7 +110,8 @@ class ArrowStreamSource : public Source {
     if (!*message) return block;  // the end
     const Place next{.position = input_->Tell().ValueOr(begin), .line = place.line};
     block.next = next;
-    if ((*message)->type() != arrow::ipc::MessageType::RECORD_BATCH) return block;  // dictionaries of other columns
+    if ((*message)->type() != arrow::ipc::MessageType::RECORD_BATCH)
+      return block;  // dictionaries of other columns
     auto batch = arrow::ipc::ReadRecordBatch(**message, schema_, &dictionaries_, read_options_);
     if (!batch.ok()) {
       failed(batch.status());

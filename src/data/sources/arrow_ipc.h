@@ -1,5 +1,5 @@
-// Arrow IPC: files (with a footer, position = batch number) and streams (position = byte offset of a message), as
-// `datasets` writes them. Every batch is one block.
+// Arrow IPC: files (with a footer, position = batch number) and streams (position = byte offset of
+// a message), as `datasets` writes them. Every batch is one block.
 #pragma once
 
 #include "data/sources/source.h"

@@ -18,7 +18,8 @@ class InputFile {
   explicit InputFile(const std::filesystem::path& path) : path_(path) {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd_ < 0) {
-      throw Error("[data] cannot open {}: {} — check training.dataset_path", path.string(), std::strerror(errno));
+      throw Error("[data] cannot open {}: {} — check training.dataset_path", path.string(),
+                  std::strerror(errno));
     }
   }
   ~InputFile() { ::close(fd_); }
@@ -28,10 +29,12 @@ class InputFile {
   size_t read(int64_t offset, std::span<char> out) const {
     size_t done = 0;
     while (done < out.size()) {
-      const ssize_t got = ::pread(fd_, out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
+      const ssize_t got =
+          ::pread(fd_, out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) {
-        throw EnvironmentError("[data] cannot read {} at byte {}: {}", path_.string(), offset, std::strerror(errno));
+        throw EnvironmentError("[data] cannot read {} at byte {}: {}", path_.string(), offset,
+                               std::strerror(errno));
       }
       if (got == 0) break;
       done += static_cast<size_t>(got);

@@ -13,25 +13,32 @@ bool holds_text(const arrow::DataType& type) {
     case arrow::Type::STRING_VIEW:
     case arrow::Type::BINARY:
     case arrow::Type::LARGE_BINARY:
-    case arrow::Type::BINARY_VIEW: return true;
-    case arrow::Type::DICTIONARY: return holds_text(*static_cast<const arrow::DictionaryType&>(type).value_type());
-    default: return false;
+    case arrow::Type::BINARY_VIEW:
+      return true;
+    case arrow::Type::DICTIONARY:
+      return holds_text(*static_cast<const arrow::DictionaryType&>(type).value_type());
+    default:
+      return false;
   }
 }
 
 std::string_view view_of(const arrow::Array& values, int64_t i) {
   switch (values.type_id()) {
     case arrow::Type::STRING:
-    case arrow::Type::BINARY: return static_cast<const arrow::BinaryArray&>(values).GetView(i);
+    case arrow::Type::BINARY:
+      return static_cast<const arrow::BinaryArray&>(values).GetView(i);
     case arrow::Type::LARGE_STRING:
-    case arrow::Type::LARGE_BINARY: return static_cast<const arrow::LargeBinaryArray&>(values).GetView(i);
+    case arrow::Type::LARGE_BINARY:
+      return static_cast<const arrow::LargeBinaryArray&>(values).GetView(i);
     case arrow::Type::STRING_VIEW:
-    case arrow::Type::BINARY_VIEW: return static_cast<const arrow::BinaryViewArray&>(values).GetView(i);
+    case arrow::Type::BINARY_VIEW:
+      return static_cast<const arrow::BinaryViewArray&>(values).GetView(i);
     case arrow::Type::DICTIONARY: {
       const auto& encoded = static_cast<const arrow::DictionaryArray&>(values);
       return view_of(*encoded.dictionary(), encoded.GetValueIndex(i));
     }
-    default: break;
+    default:
+      break;
   }
   TITAN_CHECK(false, "a text column, not {}", values.type()->ToString());
   return {};
@@ -53,16 +60,17 @@ int text_column(const arrow::Schema& schema, const DataFile& file, const std::st
     if (holds_text(*field->type())) text_names.push_back(field->name());
   }
   const int index = schema.GetFieldIndex(text_key);
-  const std::string hint = text_names.empty() ? "there is no text column in it"
-                                              : "set data.text_key to one of: " + text::join(text_names, ", ");
+  const std::string hint = text_names.empty()
+                               ? "there is no text column in it"
+                               : "set data.text_key to one of: " + text::join(text_names, ", ");
   if (index < 0) {
     throw Error("[data] {} has no column '{}' (columns: {}) — {}", file.path.string(), text_key,
                 text::join(names, ", "), hint);
   }
   const auto& type = *schema.field(index)->type();
   if (!holds_text(type)) {
-    throw Error("[data] {}: column '{}' is {}, text is needed — {}", file.path.string(), text_key, type.ToString(),
-                hint);
+    throw Error("[data] {}: column '{}' is {}, text is needed — {}", file.path.string(), text_key,
+                type.ToString(), hint);
   }
   return index;
 }
@@ -84,7 +92,8 @@ Block block_of_column(const std::shared_ptr<arrow::Array>& column, int64_t first
   block.bytes = bytes + static_cast<int64_t>(block.records.size() * sizeof(Record));
   block.storage = column;
   if (block.records.empty()) {
-    block.notes.push_back({.record = 0, .what = Irregularity::kEmptyRowGroup, .count = 1, .line = first_row});
+    block.notes.push_back(
+        {.record = 0, .what = Irregularity::kEmptyRowGroup, .count = 1, .line = first_row});
   }
   return block;
 }
@@ -92,9 +101,11 @@ Block block_of_column(const std::shared_ptr<arrow::Array>& column, int64_t first
 Block block_of_unreadable_rows(int64_t count, int64_t first_row) {
   Block block;
   for (int64_t i = 0; i < count; ++i) {
-    block.records.push_back({.bytes = {}, .line = first_row + i, .state = RecordState::kUnreadable});
+    block.records.push_back(
+        {.bytes = {}, .line = first_row + i, .state = RecordState::kUnreadable});
   }
-  block.notes.push_back({.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = first_row});
+  block.notes.push_back(
+      {.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = first_row});
   block.bytes = static_cast<int64_t>(block.records.size() * sizeof(Record));
   return block;
 }

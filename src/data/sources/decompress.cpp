@@ -14,7 +14,8 @@ class GzipDecoder : public Decoder {
  public:
   GzipDecoder() {
     // 15 window bits, +32: gzip or zlib header, told apart by zlib.
-    if (inflateInit2(&stream_, 15 + 32) != Z_OK) throw EnvironmentError("[data] zlib cannot start: no memory");
+    if (inflateInit2(&stream_, 15 + 32) != Z_OK)
+      throw EnvironmentError("[data] zlib cannot start: no memory");
   }
   ~GzipDecoder() override { inflateEnd(&stream_); }
   GzipDecoder(const GzipDecoder&) = delete;
@@ -62,7 +63,8 @@ class ZstdDecoder : public Decoder {
  public:
   ZstdDecoder() : stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
     if (!stream_) throw EnvironmentError("[data] zstd cannot start: no memory");
-    // Frames made with --long need a window of up to 2 GiB; zstd's default refuses those over 128 MiB.
+    // Frames made with --long need a window of up to 2 GiB; zstd's default refuses those over 128
+    // MiB.
     ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, 31);
   }
 

@@ -1,4 +1,5 @@
-// Streaming decompression of gzip (members one after another, as `cat a.gz b.gz` makes) and zstd (frames likewise).
+// Streaming decompression of gzip (members one after another, as `cat a.gz b.gz` makes) and zstd
+// (frames likewise).
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ class Decoder {
   };
 
   virtual ~Decoder() = default;
-  // Takes bytes from the front of `input` (shortens it) and writes to `out`. An empty `input` says that the file ends.
+  // Takes bytes from the front of `input` (shortens it) and writes to `out`. An empty `input` says
+  // that the file ends.
   virtual Step decode(std::span<const char>& input, std::span<char> out) = 0;
   // Why the content ended early; empty when it ended as it should.
   virtual const std::string& damage() const = 0;

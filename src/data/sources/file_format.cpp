@@ -16,9 +16,11 @@ struct Extension {
   Format format;
 };
 constexpr Extension kExtensions[] = {
-    {".txt", Format::kText},          {".text", Format::kText},          {".jsonl", Format::kJsonLines},
-    {".json", Format::kJsonLines},    {".ndjson", Format::kJsonLines},   {".parquet", Format::kParquet},
-    {".arrow", Format::kArrowFile},   {".feather", Format::kArrowFile},  {".ipc", Format::kArrowFile},
+    {".txt", Format::kText},         {".text", Format::kText},
+    {".jsonl", Format::kJsonLines},  {".json", Format::kJsonLines},
+    {".ndjson", Format::kJsonLines}, {".parquet", Format::kParquet},
+    {".arrow", Format::kArrowFile},  {".feather", Format::kArrowFile},
+    {".ipc", Format::kArrowFile},
 };
 
 std::string first_bytes(const fs::path& path, size_t count) {
@@ -74,7 +76,8 @@ DataFile format_by_content(const fs::path& path) {
     return file;
   }
   if (begin.starts_with("PAR1")) file.format = Format::kParquet;
-  if (begin.starts_with("ARROW1") || begin.starts_with("\xff\xff\xff\xff")) file.format = Format::kArrowFile;
+  if (begin.starts_with("ARROW1") || begin.starts_with("\xff\xff\xff\xff"))
+    file.format = Format::kArrowFile;
   if (text::trim(begin).starts_with('{')) file.format = Format::kJsonLines;
   return file;
 }
@@ -82,19 +85,24 @@ DataFile format_by_content(const fs::path& path) {
 void settle_format(DataFile& file) {
   std::error_code error;
   file.bytes = static_cast<int64_t>(fs::file_size(file.path, error));
-  if (error) throw Error("[data] cannot read {}: {} — check the file", file.path.string(), error.message());
+  if (error)
+    throw Error("[data] cannot read {}: {} — check the file", file.path.string(), error.message());
   if (file.bytes == 0) {  // of any kind: counted as an empty file
     file.format = Format::kText;
     file.compression = Compression::kNone;
   }
-  if (file.format == Format::kArrowFile && first_bytes(file.path, 6) != "ARROW1") file.format = Format::kArrowStream;
+  if (file.format == Format::kArrowFile && first_bytes(file.path, 6) != "ARROW1")
+    file.format = Format::kArrowStream;
   // These two keep their index at the end: cut short, nothing of them can be read.
   const std::string_view mark = file.format == Format::kParquet     ? "PAR1"
                                 : file.format == Format::kArrowFile ? "ARROW1"
                                                                     : "";
   if (!mark.empty() && last_bytes(file.path, file.bytes, mark.size()) != mark) {
-    throw Error("[data] {} ({} bytes) is cut short or no {} file: it does not end with {} — get it again, or remove it",
-                file.path.string(), file.bytes, file.format == Format::kParquet ? "Parquet" : "Arrow IPC", mark);
+    throw Error(
+        "[data] {} ({} bytes) is cut short or no {} file: it does not end with {} — get it again, "
+        "or remove it",
+        file.path.string(), file.bytes, file.format == Format::kParquet ? "Parquet" : "Arrow IPC",
+        mark);
   }
 }
 

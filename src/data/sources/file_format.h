@@ -14,8 +14,8 @@ std::optional<DataFile> format_by_extension(const std::filesystem::path& path);
 // For a file that the user names himself: what its bytes say, plain text if nothing else.
 DataFile format_by_content(const std::filesystem::path& path);
 
-// Fills in the size. Arrow files and streams share extensions; the first bytes tell them apart. Throws Error for damage
-// that shows at once: a Parquet or Arrow file that is cut short.
+// Fills in the size. Arrow files and streams share extensions; the first bytes tell them apart.
+// Throws Error for damage that shows at once: a Parquet or Arrow file that is cut short.
 void settle_format(DataFile& file);
 
 }  // namespace titan::data

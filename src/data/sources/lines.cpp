@@ -16,7 +16,8 @@ bool is_blank(std::string_view line) {
   return std::ranges::all_of(line, [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
 }
 
-// Cuts the bytes of a block into records. `size` bytes count; `ends` says that nothing follows them in the file.
+// Cuts the bytes of a block into records. `size` bytes count; `ends` says that nothing follows them
+// in the file.
 class Cutter {
  public:
   Cutter(std::string_view data, int64_t first_line, RecordState state, TextDocument unit)
@@ -36,8 +37,10 @@ class Cutter {
     int64_t open_line = 0;
     while (at_ < data_.size()) {
       const void* found = std::memchr(data_.data() + at_, '\n', data_.size() - at_);
-      if (!found && (!ends || damaged)) break;  // an unfinished line: read on, or lost to the damage
-      const size_t end = found ? static_cast<size_t>(static_cast<const char*>(found) - data_.data()) : data_.size();
+      if (!found && (!ends || damaged))
+        break;  // an unfinished line: read on, or lost to the damage
+      const size_t end = found ? static_cast<size_t>(static_cast<const char*>(found) - data_.data())
+                               : data_.size();
       std::string_view line = data_.substr(at_, end - at_);
       const size_t begin = at_;
       at_ = found ? end + 1 : end;
@@ -108,7 +111,9 @@ class Cutter {
   size_t kept_notes_ = 0;
 };
 
-Note empty_file_note() { return {.record = 0, .what = Irregularity::kEmptyFile, .count = 1, .line = 0}; }
+Note empty_file_note() {
+  return {.record = 0, .what = Irregularity::kEmptyFile, .count = 1, .line = 0};
+}
 
 // Notes behind the last record of a block belong to that record.
 void settle_notes(Block& block) {
@@ -143,23 +148,28 @@ std::string LineSource::content(int64_t offset, size_t size) {
 
 void LineSource::check_start(std::string_view begin) const {
   if (begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF")) {
-    throw Error("[data] {} is UTF-16 text, UTF-8 is needed — convert it: iconv -f UTF-16 -t UTF-8 '{}' > utf8.txt",
-                file_.path.string(), file_.path.string());
+    throw Error(
+        "[data] {} is UTF-16 text, UTF-8 is needed — convert it: iconv -f UTF-16 -t UTF-8 '{}' > "
+        "utf8.txt",
+        file_.path.string(), file_.path.string());
   }
   if (file_.format == Format::kJsonLines) {
     if (begin.starts_with(kUtf8Mark)) begin.remove_prefix(kUtf8Mark.size());
     if (text::trim(begin.substr(0, 4096)).starts_with('[')) {
-      throw Error("[data] {} is one JSON array, JSON lines (an object per line) are needed — convert it: "
-                  "jq -c '.[]' '{}' > documents.jsonl",
-                  file_.path.string(), file_.path.string());
+      throw Error(
+          "[data] {} is one JSON array, JSON lines (an object per line) are needed — convert it: "
+          "jq -c '.[]' '{}' > documents.jsonl",
+          file_.path.string(), file_.path.string());
     }
   }
 }
 
 void LineSource::refuse_long_record(int64_t line) const {
-  throw Error("[data] {}:{}: a document of more than 1 GiB — split the file, or choose another data.text_document "
-              "(line, paragraph, file)",
-              file_.path.string(), line);
+  throw Error(
+      "[data] {}:{}: a document of more than 1 GiB — split the file, or choose another "
+      "data.text_document "
+      "(line, paragraph, file)",
+      file_.path.string(), line);
 }
 
 Block LineSource::read_whole_file() {
@@ -178,18 +188,22 @@ Block LineSource::read_whole_file() {
     return block;
   }
   if (text.starts_with(kUtf8Mark)) {
-    block.notes.push_back({.record = 0, .what = Irregularity::kByteOrderMark, .count = 1, .line = 1});
+    block.notes.push_back(
+        {.record = 0, .what = Irregularity::kByteOrderMark, .count = 1, .line = 1});
     text.remove_prefix(kUtf8Mark.size());
   }
   int64_t line = 1, crlf = 0, crlf_line = 0;
-  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1), ++line) {
+  for (size_t at = text.find('\n'); at != std::string_view::npos;
+       at = text.find('\n', at + 1), ++line) {
     if (at > 0 && text[at - 1] == '\r' && crlf++ == 0) crlf_line = line;
   }
   if (crlf > 0) {
-    block.notes.push_back({.record = 0, .what = Irregularity::kCrlf, .count = crlf, .line = crlf_line});
+    block.notes.push_back(
+        {.record = 0, .what = Irregularity::kCrlf, .count = crlf, .line = crlf_line});
   }
   if (!bytes_->damage().empty()) {
-    block.notes.push_back({.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = line});
+    block.notes.push_back(
+        {.record = 0, .what = Irregularity::kTruncatedFile, .count = 1, .line = line});
   }
   block.records.push_back({.bytes = text, .line = 1, .state = RecordState::kText});
   block.bytes = static_cast<int64_t>(data->size());
@@ -227,7 +241,8 @@ Block LineSource::read(const Place& place) {
     }
     settle_notes(block);
     if (!ends) {
-      block.next = Place{.position = place.position + static_cast<int64_t>(used), .line = cutter.line()};
+      block.next =
+          Place{.position = place.position + static_cast<int64_t>(used), .line = cutter.line()};
       tail_ = data->substr(used, bytes.size() - used);
       tail_offset_ = block.next->position;
     }

@@ -1,4 +1,5 @@
-// Plain text and JSON lines: records are lines, paragraphs (ended by a blank line) or the whole file.
+// Plain text and JSON lines: records are lines, paragraphs (ended by a blank line) or the whole
+// file.
 #pragma once
 
 #include <string>
@@ -24,7 +25,8 @@ class LineSource : public Source {
   TextDocument unit_;
   size_t block_bytes_;
   std::unique_ptr<ByteStream> bytes_;
-  std::string tail_;  // what the last read saw beyond its block, so that compressed files move forward only
+  std::string
+      tail_;  // what the last read saw beyond its block, so that compressed files move forward only
   int64_t tail_offset_ = -1;
 };
 

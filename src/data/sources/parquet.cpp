@@ -39,7 +39,8 @@ class ParquetSource : public Source {
     if (end < num_rows_) {
       block.next = Place{.position = end, .line = end + 1};
     } else {
-      add_empty_groups(num_rows_, static_cast<int32_t>(std::max<size_t>(block.records.size(), 1) - 1), block);
+      add_empty_groups(num_rows_,
+                       static_cast<int32_t>(std::max<size_t>(block.records.size(), 1) - 1), block);
     }
     std::ranges::stable_sort(block.notes, {}, &Note::record);
     return block;
@@ -47,19 +48,22 @@ class ParquetSource : public Source {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    throw Error("[data] {} cannot be read as Parquet: {} — get or write the file again, or remove it",
-                file_.path.string(), why);
+    throw Error(
+        "[data] {} cannot be read as Parquet: {} — get or write the file again, or remove it",
+        file_.path.string(), why);
   }
 
   void open(const SourceOptions& options) {
     auto input = arrow::io::ReadableFile::Open(file_.path.string());
     if (!input.ok()) refuse(input.status().message());
     parquet::ReaderProperties properties;
-    properties.enable_buffered_stream();  // pages are read as they are needed, not a whole column chunk
+    properties
+        .enable_buffered_stream();  // pages are read as they are needed, not a whole column chunk
     properties.set_buffer_size(1 << 20);
     properties.set_page_checksum_verification(true);
     parquet::arrow::FileReaderBuilder builder;
-    if (const auto status = builder.Open(*input, properties); !status.ok()) refuse(status.message());
+    if (const auto status = builder.Open(*input, properties); !status.ok())
+      refuse(status.message());
     const auto metadata = builder.raw_reader()->metadata();
     num_rows_ = metadata->num_rows();
     for (int group = 0; group < metadata->num_row_groups(); ++group) {
@@ -109,8 +113,10 @@ class ParquetSource : public Source {
 
   Block read_rows(int64_t row) {
     // The last group that begins at or before the row: groups without rows come before it.
-    const auto group = static_cast<int>(std::ranges::upper_bound(group_begins_, row) - group_begins_.begin()) - 1;
-    const int64_t group_end = group_begins_[static_cast<size_t>(group)] + group_rows_[static_cast<size_t>(group)];
+    const auto group =
+        static_cast<int>(std::ranges::upper_bound(group_begins_, row) - group_begins_.begin()) - 1;
+    const int64_t group_end =
+        group_begins_[static_cast<size_t>(group)] + group_rows_[static_cast<size_t>(group)];
     std::shared_ptr<arrow::RecordBatch> batch;
     std::string damage;
     try {
@@ -123,7 +129,8 @@ class ParquetSource : public Source {
       return block_of_column(batch->column(0), row + 1);
     }
     batches_.reset();
-    log::warning("[data] {}: rows {} to {} cannot be read: {}", file_.path.string(), row + 1, group_end, damage);
+    log::warning("[data] {}: rows {} to {} cannot be read: {}", file_.path.string(), row + 1,
+                 group_end, damage);
     return block_of_unreadable_rows(group_end - row, row + 1);
   }
 
@@ -161,7 +168,8 @@ class ParquetSource : public Source {
   int64_t num_rows_ = 0;
   std::vector<int64_t> group_begins_, group_rows_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
-  std::unique_ptr<arrow::RecordBatchReader> batches_;  // of row group open_group_, next row next_row_
+  std::unique_ptr<arrow::RecordBatchReader>
+      batches_;  // of row group open_group_, next row next_row_
   int open_group_ = -1;
   int64_t next_row_ = 0;
 };

@@ -1,4 +1,5 @@
-// Parquet: the text column, row group by row group, in batches of about a block's size. A position is a row number.
+// Parquet: the text column, row group by row group, in batches of about a block's size. A position
+// is a row number.
 #pragma once
 
 #include "data/sources/source.h"

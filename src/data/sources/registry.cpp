@@ -9,10 +9,14 @@ namespace titan::data {
 std::unique_ptr<Source> open_source(const DataFile& file, const SourceOptions& options) {
   switch (file.format) {
     case Format::kText:
-    case Format::kJsonLines: return std::make_unique<LineSource>(file, options);
-    case Format::kParquet: return open_parquet(file, options);
-    case Format::kArrowFile: return open_arrow_file(file, options);
-    case Format::kArrowStream: return open_arrow_stream(file, options);
+    case Format::kJsonLines:
+      return std::make_unique<LineSource>(file, options);
+    case Format::kParquet:
+      return open_parquet(file, options);
+    case Format::kArrowFile:
+      return open_arrow_file(file, options);
+    case Format::kArrowStream:
+      return open_arrow_stream(file, options);
   }
   return nullptr;
 }

@@ -1,5 +1,6 @@
-// The seam of file formats. A source reads one file as blocks of consecutive records; a record is what may become a
-// document: a line, a paragraph, a row. Blocks can be read again from their position, so nothing has to be kept.
+// The seam of file formats. A source reads one file as blocks of consecutive records; a record is
+// what may become a document: a line, a paragraph, a row. Blocks can be read again from their
+// position, so nothing has to be kept.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,8 @@ struct Note {
   int64_t file = -1;  // set where it is not the block's own file
 };
 
-// Where a block starts: `position` is the format's own (byte offset, row, batch); `line` the line or row number there.
+// Where a block starts: `position` is the format's own (byte offset, row, batch); `line` the line
+// or row number there.
 struct Place {
   int64_t position = 0;
   int64_t line = 1;
@@ -63,21 +65,24 @@ struct Place {
 
 struct Block {
   std::vector<Record> records;
-  std::vector<Note> notes;  // ordered by record; in a block without records they belong to the next record there is
+  std::vector<Note> notes;  // ordered by record; in a block without records they belong to the next
+                            // record there is
   std::shared_ptr<const void> storage;
-  int64_t bytes = 0;        // memory it holds, for the cache
+  int64_t bytes = 0;          // memory it holds, for the cache
   std::optional<Place> next;  // nullopt: the file ends here
 };
 
 class Source {
  public:
   virtual ~Source() = default;
-  // The block at `place`: {0, 1} or a place that an earlier block gave as its next. Throws Error when the file cannot
-  // be read at all; damage inside the file is a note. The same place always gives the same block.
+  // The block at `place`: {0, 1} or a place that an earlier block gave as its next. Throws Error
+  // when the file cannot be read at all; damage inside the file is a note. The same place always
+  // gives the same block.
   virtual Block read(const Place& place) = 0;
 };
 
-// Opens a file; throws Error naming file, reason and remedy (unknown column, no such file, not of its format).
+// Opens a file; throws Error naming file, reason and remedy (unknown column, no such file, not of
+// its format).
 std::unique_ptr<Source> open_source(const DataFile& file, const SourceOptions& options);
 
 }  // namespace titan::data

@@ -7,8 +7,9 @@
 namespace titan::data {
 namespace {
 
-constexpr uint32_t kWord = unicode::kLetter | unicode::kMark | unicode::mask(unicode::Category::kNd, unicode::Category::kNl,
-                                                                            unicode::Category::kPc);
+constexpr uint32_t kWord =
+    unicode::kLetter | unicode::kMark |
+    unicode::mask(unicode::Category::kNd, unicode::Category::kNl, unicode::Category::kPc);
 
 bool is_word(char32_t code) {
   // \w of the regex crate: Alphabetic, marks, decimal numbers, connectors, join controls.
@@ -17,7 +18,9 @@ bool is_word(char32_t code) {
          (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
 }
 
-bool word_before(std::string_view text, size_t at) { return at > 0 && is_word(unicode::previous(text.data() + at)); }
+bool word_before(std::string_view text, size_t at) {
+  return at > 0 && is_word(unicode::previous(text.data() + at));
+}
 
 bool word_after(std::string_view text, size_t at) {
   const char* p = text.data() + at;
@@ -99,7 +102,8 @@ void TokenMatcher::split(std::string_view text, std::vector<Segment>& segments) 
   while (!tokens_.empty() && next_match(text, from, match)) {
     from = match.end;
     const AddedToken& token = *match.token;
-    if (token.single_word && (word_before(text, match.begin) || word_after(text, match.end))) continue;
+    if (token.single_word && (word_before(text, match.begin) || word_after(text, match.end)))
+      continue;
     if (token.lstrip) match.begin = spaces_begin(text, match.begin, done);
     if (token.rstrip) match.end = spaces_end(text, match.end);
     text_until(match.begin);

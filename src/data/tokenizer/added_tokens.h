@@ -1,5 +1,6 @@
-// Added tokens of a tokenizer.json: strings that are cut out of the text before anything else splits it. Those with
-// "normalized": false are looked for in the raw text, the others in the normalised text.
+// Added tokens of a tokenizer.json: strings that are cut out of the text before anything else
+// splits it. Those with "normalized": false are looked for in the raw text, the others in the
+// normalised text.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ PairTable::PairTable(std::span<const Entry> entries) {
   shift_ = 64 - std::countr_zero(wanted);
   for (const Entry& entry : entries) {
     size_t slot = slot_of(entry.left, entry.right);
-    while (slots_[slot].left >= 0 && !(slots_[slot].left == entry.left && slots_[slot].right == entry.right)) {
+    while (slots_[slot].left >= 0 &&
+           !(slots_[slot].left == entry.left && slots_[slot].right == entry.right)) {
       slot = (slot + 1) & last_;
     }
     slots_[slot] = entry;
@@ -49,7 +50,8 @@ void merge_short(const PairTable& pairs, std::vector<int32_t>& symbols) {
   };
   for (size_t i = 0; i + 1 < n; ++i) ranks[i] = rank_at(i);
   while (n > 1) {
-    const size_t best = static_cast<size_t>(std::min_element(ranks.begin(), ranks.begin() + (n - 1)) - ranks.begin());
+    const size_t best = static_cast<size_t>(
+        std::min_element(ranks.begin(), ranks.begin() + (n - 1)) - ranks.begin());
     if (ranks[best] == kNoRank) break;
     symbols[best] = pairs.find(symbols[best], symbols[best + 1])->result;
     std::copy(symbols.begin() + best + 2, symbols.begin() + n, symbols.begin() + best + 1);
@@ -108,8 +110,9 @@ void merge_long(const PairTable& pairs, std::vector<int32_t>& symbols) {
 Bpe::Bpe(const Vocabulary& vocabulary, PairTable pairs, Options options)
     : vocabulary_(vocabulary), pairs_(std::move(pairs)), options_(std::move(options)) {
   for (int byte = 0; byte < 256; ++byte) {
-    const std::string token = options_.alphabet == Alphabet::kBytes ? std::string(1, static_cast<char>(byte))
-                                                                    : byte_token(byte);
+    const std::string token = options_.alphabet == Alphabet::kBytes
+                                  ? std::string(1, static_cast<char>(byte))
+                                  : byte_token(byte);
     byte_ids_[byte] = vocabulary_.find(token).value_or(-1);
   }
 }
@@ -150,7 +153,8 @@ void Bpe::encode_uncached(std::string_view piece, std::vector<int32_t>& ids) con
   ids.insert(ids.end(), symbols.begin(), symbols.end());
 }
 
-// The order of unknown characters and byte tokens is the reference's: an unk is held back until the next known symbol.
+// The order of unknown characters and byte tokens is the reference's: an unk is held back until the
+// next known symbol.
 void Bpe::initial_symbols(std::string_view piece, std::vector<int32_t>& symbols) const {
   bool pending_unk = false;
   const auto add = [&](int32_t id) {
@@ -190,7 +194,8 @@ void Bpe::initial_symbols(std::string_view piece, std::vector<int32_t>& symbols)
 bool Bpe::add_bytes(std::string_view character, std::vector<int32_t>& symbols) const {
   if (options_.alphabet == Alphabet::kBytes) return false;
   const auto id_of = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
-  if (std::any_of(character.begin(), character.end(), [&](char byte) { return id_of(byte) < 0; })) return false;
+  if (std::any_of(character.begin(), character.end(), [&](char byte) { return id_of(byte) < 0; }))
+    return false;
   for (const char byte : character) symbols.push_back(id_of(byte));
   return true;
 }

@@ -1,5 +1,6 @@
-// Byte-pair encoding of one piece of text: start from single symbols, then join the neighbours whose merge has the
-// lowest rank (the leftmost of equals) until none is left. Short pieces are cached; long ones take O(n log n).
+// Byte-pair encoding of one piece of text: start from single symbols, then join the neighbours
+// whose merge has the lowest rank (the leftmost of equals) until none is left. Short pieces are
+// cached; long ones take O(n log n).
 #pragma once
 
 #include <array>
@@ -37,7 +38,8 @@ class PairTable {
 
  private:
   size_t slot_of(int32_t left, int32_t right) const {
-    const uint64_t key = static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+    const uint64_t key =
+        static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
     return static_cast<size_t>(key * 0x9E3779B97F4A7C15u >> shift_);
   }
   std::vector<Entry> slots_;  // left < 0 is free
@@ -76,9 +78,10 @@ class Bpe {
   struct Options {
     Alphabet alphabet = Alphabet::kBytes;
     bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
-    bool byte_fallback = false;  // kCharacters: an unknown character becomes its bytes' tokens <0x00> … <0xFF>
-    bool fuse_unk = false;       // unknown characters in a row become one unk
-    std::optional<int32_t> unk;  // without it an unknown character is dropped
+    bool byte_fallback =
+        false;  // kCharacters: an unknown character becomes its bytes' tokens <0x00> … <0xFF>
+    bool fuse_unk = false;          // unknown characters in a row become one unk
+    std::optional<int32_t> unk;     // without it an unknown character is dropped
     std::string continuing_prefix;  // kCharacters: before every symbol of a piece but the first
     std::string end_suffix;         // kCharacters: after the last symbol of a piece
   };
@@ -92,17 +95,21 @@ class Bpe {
  private:
   void encode_uncached(std::string_view piece, std::vector<int32_t>& ids) const;
   void initial_symbols(std::string_view piece, std::vector<int32_t>& symbols) const;
-  bool add_bytes(std::string_view character, std::vector<int32_t>& symbols) const;  // false: not all are tokens
+  bool add_bytes(std::string_view character,
+                 std::vector<int32_t>& symbols) const;  // false: not all are tokens
 
   const Vocabulary& vocabulary_;
   PairTable pairs_;
   Options options_;
-  std::array<int32_t, 256> byte_ids_;  // kBytes: token of each byte; kCharacters: token <0xXX>; -1: none
+  std::array<int32_t, 256>
+      byte_ids_;  // kBytes: token of each byte; kCharacters: token <0xXX>; -1: none
 };
 
-// Joins `symbols` in place by the pairs' ranks. Exposed for tests: both ways give equal results for any input.
-void merge_short(const PairTable& pairs, std::vector<int32_t>& symbols);  // O(n²), no allocation to speak of
-void merge_long(const PairTable& pairs, std::vector<int32_t>& symbols);   // O(n log n)
+// Joins `symbols` in place by the pairs' ranks. Exposed for tests: both ways give equal results for
+// any input.
+void merge_short(const PairTable& pairs,
+                 std::vector<int32_t>& symbols);  // O(n²), no allocation to speak of
+void merge_long(const PairTable& pairs, std::vector<int32_t>& symbols);  // O(n log n)
 
 // Caches handed to one call at a time, so that concurrent calls never share one.
 class CachePool {

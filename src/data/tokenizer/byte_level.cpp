@@ -39,7 +39,8 @@ std::optional<unsigned char> byte_of(char32_t character) {
 std::string to_text(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size() * 2);
-  for (const char byte : bytes) unicode::append(text, characters()[static_cast<unsigned char>(byte)]);
+  for (const char byte : bytes)
+    unicode::append(text, characters()[static_cast<unsigned char>(byte)]);
   return text;
 }
 

@@ -1,5 +1,5 @@
-// The byte alphabet of GPT-2's tokenizer: each byte is written as one printable character, so that a vocabulary of
-// byte strings can be stored as JSON text.
+// The byte alphabet of GPT-2's tokenizer: each byte is written as one printable character, so that
+// a vocabulary of byte strings can be stored as JSON text.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ const std::array<char32_t, 256>& characters();
 std::optional<unsigned char> byte_of(char32_t character);
 
 std::string to_text(std::string_view bytes);
-// The bytes that `text` (well-formed UTF-8) stands for; nullopt when a character stands for no byte.
+// The bytes that `text` (well-formed UTF-8) stands for; nullopt when a character stands for no
+// byte.
 std::optional<std::string> to_bytes(std::string_view text);
 
 }  // namespace titan::data::byte_level

@@ -15,28 +15,55 @@ constexpr char32_t kLast = 0x10FFFF;
 
 std::optional<uint32_t> categories_of(std::string_view name) {
   static constexpr std::pair<std::string_view, uint32_t> kNames[] = {
-      {"L", unicode::kLetter}, {"Letter", unicode::kLetter},
-      {"Lu", mask(Category::kLu)}, {"Ll", mask(Category::kLl)}, {"Lt", mask(Category::kLt)},
-      {"Lm", mask(Category::kLm)}, {"Lo", mask(Category::kLo)},
-      {"LC", mask(Category::kLu, Category::kLl, Category::kLt)}, {"L&", mask(Category::kLu, Category::kLl, Category::kLt)},
-      {"M", unicode::kMark}, {"Mark", unicode::kMark},
-      {"Mn", mask(Category::kMn)}, {"Mc", mask(Category::kMc)}, {"Me", mask(Category::kMe)},
-      {"N", unicode::kNumber}, {"Number", unicode::kNumber},
-      {"Nd", mask(Category::kNd)}, {"Nl", mask(Category::kNl)}, {"No", mask(Category::kNo)},
-      {"P", unicode::kPunctuation}, {"Punctuation", unicode::kPunctuation},
-      {"Pc", mask(Category::kPc)}, {"Pd", mask(Category::kPd)}, {"Ps", mask(Category::kPs)},
-      {"Pe", mask(Category::kPe)}, {"Pi", mask(Category::kPi)}, {"Pf", mask(Category::kPf)},
+      {"L", unicode::kLetter},
+      {"Letter", unicode::kLetter},
+      {"Lu", mask(Category::kLu)},
+      {"Ll", mask(Category::kLl)},
+      {"Lt", mask(Category::kLt)},
+      {"Lm", mask(Category::kLm)},
+      {"Lo", mask(Category::kLo)},
+      {"LC", mask(Category::kLu, Category::kLl, Category::kLt)},
+      {"L&", mask(Category::kLu, Category::kLl, Category::kLt)},
+      {"M", unicode::kMark},
+      {"Mark", unicode::kMark},
+      {"Mn", mask(Category::kMn)},
+      {"Mc", mask(Category::kMc)},
+      {"Me", mask(Category::kMe)},
+      {"N", unicode::kNumber},
+      {"Number", unicode::kNumber},
+      {"Nd", mask(Category::kNd)},
+      {"Nl", mask(Category::kNl)},
+      {"No", mask(Category::kNo)},
+      {"P", unicode::kPunctuation},
+      {"Punctuation", unicode::kPunctuation},
+      {"Pc", mask(Category::kPc)},
+      {"Pd", mask(Category::kPd)},
+      {"Ps", mask(Category::kPs)},
+      {"Pe", mask(Category::kPe)},
+      {"Pi", mask(Category::kPi)},
+      {"Pf", mask(Category::kPf)},
       {"Po", mask(Category::kPo)},
-      {"S", unicode::kSymbol}, {"Symbol", unicode::kSymbol},
-      {"Sm", mask(Category::kSm)}, {"Sc", mask(Category::kSc)}, {"Sk", mask(Category::kSk)},
+      {"S", unicode::kSymbol},
+      {"Symbol", unicode::kSymbol},
+      {"Sm", mask(Category::kSm)},
+      {"Sc", mask(Category::kSc)},
+      {"Sk", mask(Category::kSk)},
       {"So", mask(Category::kSo)},
       {"Z", mask(Category::kZs, Category::kZl, Category::kZp)},
       {"Separator", mask(Category::kZs, Category::kZl, Category::kZp)},
-      {"Zs", mask(Category::kZs)}, {"Zl", mask(Category::kZl)}, {"Zp", mask(Category::kZp)},
-      {"C", mask(Category::kCc, Category::kCcSpace, Category::kCf, Category::kCo, Category::kCs, Category::kCn)},
-      {"Cc", mask(Category::kCc, Category::kCcSpace)}, {"Cf", mask(Category::kCf)}, {"Co", mask(Category::kCo)},
-      {"Cs", mask(Category::kCs)}, {"Cn", mask(Category::kCn)},
-      {"White_Space", unicode::kSpace}, {"space", unicode::kSpace}, {"Space", unicode::kSpace},
+      {"Zs", mask(Category::kZs)},
+      {"Zl", mask(Category::kZl)},
+      {"Zp", mask(Category::kZp)},
+      {"C", mask(Category::kCc, Category::kCcSpace, Category::kCf, Category::kCo, Category::kCs,
+                 Category::kCn)},
+      {"Cc", mask(Category::kCc, Category::kCcSpace)},
+      {"Cf", mask(Category::kCf)},
+      {"Co", mask(Category::kCo)},
+      {"Cs", mask(Category::kCs)},
+      {"Cn", mask(Category::kCn)},
+      {"White_Space", unicode::kSpace},
+      {"space", unicode::kSpace},
+      {"Space", unicode::kSpace},
   };
   for (const auto& [known, categories] : kNames) {
     if (known == name) return categories;
@@ -62,7 +89,8 @@ CodeSet CodeSet::of_categories(uint32_t categories) {
 
 const std::vector<CodeRange>& CodeSet::ranges() const {
   if (normal_) return ranges_;
-  std::sort(ranges_.begin(), ranges_.end(), [](const CodeRange& a, const CodeRange& b) { return a.first < b.first; });
+  std::sort(ranges_.begin(), ranges_.end(),
+            [](const CodeRange& a, const CodeRange& b) { return a.first < b.first; });
   std::vector<CodeRange> merged;
   for (const CodeRange& range : ranges_) {
     if (!merged.empty() && range.first <= merged.back().last + 1) {
@@ -100,8 +128,9 @@ CodeSet CodeSet::intersection(const CodeSet& other) const {
 
 bool CodeSet::contains(char32_t code) const {
   const auto& sorted = ranges();
-  const auto after = std::upper_bound(sorted.begin(), sorted.end(), code,
-                                      [](char32_t value, const CodeRange& range) { return value < range.first; });
+  const auto after =
+      std::upper_bound(sorted.begin(), sorted.end(), code,
+                       [](char32_t value, const CodeRange& range) { return value < range.first; });
   return after != sorted.begin() && code <= std::prev(after)->last;
 }
 
@@ -116,14 +145,15 @@ CodeSet word_set(RegexDialect dialect) {
   CodeSet set = CodeSet::of_categories(unicode::kLetter | unicode::kMark |
                                        mask(Category::kNd, Category::kNl, Category::kPc));
   // Alphabetic symbols: circled and squared letters.
-  for (const CodeRange& range : {CodeRange{0x24B6, 0x24E9}, CodeRange{0x1F130, 0x1F149}, CodeRange{0x1F150, 0x1F169},
-                                 CodeRange{0x1F170, 0x1F189}}) {
+  for (const CodeRange& range : {CodeRange{0x24B6, 0x24E9}, CodeRange{0x1F130, 0x1F149},
+                                 CodeRange{0x1F150, 0x1F169}, CodeRange{0x1F170, 0x1F189}}) {
     set.add(range.first, range.last);
   }
   if (dialect == RegexDialect::kRust) {
     set.add(0x200C, 0x200D);  // the join controls
   } else {
-    for (const CodeRange& range : {CodeRange{0xB2, 0xB3}, CodeRange{0xB9, 0xB9}, CodeRange{0xBC, 0xBE}}) {
+    for (const CodeRange& range :
+         {CodeRange{0xB2, 0xB3}, CodeRange{0xB9, 0xB9}, CodeRange{0xBC, 0xBE}}) {
       set.add(range.first, range.last);
     }
   }

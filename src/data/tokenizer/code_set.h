@@ -17,10 +17,13 @@ struct CodeRange {
 class CodeSet {
  public:
   CodeSet() = default;
-  explicit CodeSet(std::vector<CodeRange> ranges);  // in any order, may overlap
+  explicit CodeSet(std::vector<CodeRange> ranges);    // in any order, may overlap
   static CodeSet of_categories(uint32_t categories);  // see unicode.h
 
-  void add(char32_t first, char32_t last) { ranges_.push_back({first, last}); normal_ = false; }
+  void add(char32_t first, char32_t last) {
+    ranges_.push_back({first, last});
+    normal_ = false;
+  }
   void add(const CodeSet& other);
   CodeSet complement() const;
   CodeSet intersection(const CodeSet& other) const;
@@ -32,7 +35,8 @@ class CodeSet {
   mutable bool normal_ = true;  // sorted, disjoint, not adjacent
 };
 
-// The set of \p{name}: a general category ("L", "Lu", "Letter"), a few binary properties. nullopt: not known here.
+// The set of \p{name}: a general category ("L", "Lu", "Letter"), a few binary properties. nullopt:
+// not known here.
 std::optional<CodeSet> property_set(std::string_view name);
 
 // Which regex engine's meaning of \w, $, {n}+ … applies.

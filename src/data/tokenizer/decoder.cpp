@@ -29,7 +29,8 @@ class JoinBytes : public Decoder {  // ByteLevel
 
 class DecodeMetaspace : public Decoder {
  public:
-  DecodeMetaspace(std::string_view replacement, bool drops_first) : replacement_(replacement), drops_first_(drops_first) {}
+  DecodeMetaspace(std::string_view replacement, bool drops_first)
+      : replacement_(replacement), drops_first_(drops_first) {}
   void decode(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string result;
@@ -51,7 +52,8 @@ class DecodeMetaspace : public Decoder {
   bool drops_first_;
 };
 
-// Tokens <0x00> … <0xFF> in a row become the text of those bytes, or one U+FFFD each where they are none.
+// Tokens <0x00> … <0xFF> in a row become the text of those bytes, or one U+FFFD each where they are
+// none.
 class DecodeByteFallback : public Decoder {
  public:
   void decode(std::vector<std::string>& tokens) const override {
@@ -83,8 +85,10 @@ class DecodeByteFallback : public Decoder {
     if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
     int value = 0;
     for (const char c : token.substr(3, 2)) {
-      const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                               : -1;
       if (digit < 0) return std::nullopt;
       value = value * 16 + digit;
     }
@@ -104,11 +108,14 @@ class DecodeFuse : public Decoder {
 // Takes up to `start` and `stop` times the character from the two ends of each string.
 class DecodeStrip : public Decoder {
  public:
-  DecodeStrip(std::string_view content, int64_t start, int64_t stop) : content_(content), start_(start), stop_(stop) {}
+  DecodeStrip(std::string_view content, int64_t start, int64_t stop)
+      : content_(content), start_(start), stop_(stop) {}
   void decode(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) {
-      for (int64_t i = 0; i < start_ && token.starts_with(content_); ++i) token.erase(0, content_.size());
-      for (int64_t i = 0; i < stop_ && token.ends_with(content_); ++i) token.resize(token.size() - content_.size());
+      for (int64_t i = 0; i < start_ && token.starts_with(content_); ++i)
+        token.erase(0, content_.size());
+      for (int64_t i = 0; i < stop_ && token.ends_with(content_); ++i)
+        token.resize(token.size() - content_.size());
     }
   }
 
@@ -119,7 +126,8 @@ class DecodeStrip : public Decoder {
 
 class DecodeReplace : public Decoder {
  public:
-  DecodeReplace(std::string_view pattern, std::string_view content) : pattern_(pattern), content_(content) {}
+  DecodeReplace(std::string_view pattern, std::string_view content)
+      : pattern_(pattern), content_(content) {}
   void decode(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) replace_all(token, pattern_, content_);
   }
@@ -132,7 +140,8 @@ class DecodeSuffix : public Decoder {  // BPEDecoder
  public:
   explicit DecodeSuffix(std::string_view suffix) : suffix_(suffix) {}
   void decode(std::vector<std::string>& tokens) const override {
-    for (size_t i = 0; i < tokens.size(); ++i) replace_all(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
+    for (size_t i = 0; i < tokens.size(); ++i)
+      replace_all(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
   }
 
  private:
@@ -151,14 +160,16 @@ class DecodeChain : public Decoder {
 };
 
 std::unique_ptr<Decoder> read_decode_metaspace(const Json& json) {
-  const bool never = json.string_or("prepend_scheme", "always") == "never" || !json.boolean_or("add_prefix_space", true);
+  const bool never = json.string_or("prepend_scheme", "always") == "never" ||
+                     !json.boolean_or("add_prefix_space", true);
   return std::make_unique<DecodeMetaspace>(json.at("replacement").string(), !never);
 }
 
 std::unique_ptr<Decoder> read_decode_replace(const Json& json) {
   const Json pattern = json.at("pattern");
   if (!pattern.find("String")) pattern.fail("a regex in the decoder Replace is not supported");
-  return std::make_unique<DecodeReplace>(pattern.at("String").string(), json.at("content").string());
+  return std::make_unique<DecodeReplace>(pattern.at("String").string(),
+                                         json.at("content").string());
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace titan::data {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Changes the strings, which are then joined. May leave fewer of them. A stage may leave ill-formed UTF-8 only in the
-  // one string that it joins all others to.
+  // Changes the strings, which are then joined. May leave fewer of them. A stage may leave
+  // ill-formed UTF-8 only in the one string that it joins all others to.
   virtual void decode(std::vector<std::string>& tokens) const = 0;
 };
 

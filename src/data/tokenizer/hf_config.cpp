@@ -7,15 +7,18 @@ namespace fs = std::filesystem;
 namespace {
 
 // "bos_token": "<s>" or {"content": "<s>", …}.
-std::optional<int32_t> named_token(const Json& root, const std::string& key, const TokenFinder& id_of) {
+std::optional<int32_t> named_token(const Json& root, const std::string& key,
+                                   const TokenFinder& id_of) {
   const auto value = root.find(key);
   if (!value) return std::nullopt;
-  const std::string_view name = value->is_object() ? value->at("content").string() : value->string();
+  const std::string_view name =
+      value->is_object() ? value->at("content").string() : value->string();
   if (const auto id = id_of(name)) return id;
   // The file may also list tokens that tokenizer.json leaves out.
   if (const auto added = root.find("added_tokens_decoder")) {
     for (const auto& [id, token] : added->members()) {
-      if (token.string_or("content", "") == name) return static_cast<int32_t>(std::stol(std::string(id)));
+      if (token.string_or("content", "") == name)
+        return static_cast<int32_t>(std::stol(std::string(id)));
     }
   }
   value->fail(fmt::format("the token \"{}\" is not in tokenizer.json", name));
@@ -30,14 +33,16 @@ std::optional<int32_t> numbered_token(const Json& root, const std::string& key) 
   return ids.empty() ? std::nullopt : std::optional(static_cast<int32_t>(ids[0].integer()));
 }
 
-void find_token(const fs::path& folder, const std::string& key, const TokenFinder& id_of, std::optional<int32_t>& id,
-                std::string& source) {
+void find_token(const fs::path& folder, const std::string& key, const TokenFinder& id_of,
+                std::optional<int32_t>& id, std::string& source) {
   source = "no file beside tokenizer.json names one";
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json", "config.json"}) {
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json",
+                           "generation_config.json", "config.json"}) {
     const fs::path file = folder / name;
     if (!fs::exists(file)) continue;
     const JsonFile json(file);
-    const bool by_name = std::string_view(name).find("token") == 0 || std::string_view(name).find("special") == 0;
+    const bool by_name =
+        std::string_view(name).find("token") == 0 || std::string_view(name).find("special") == 0;
     id = by_name ? named_token(json.root(), key, id_of) : numbered_token(json.root(), key + "_id");
     if (!id) continue;
     source = fmt::format("{}: {}", name, by_name ? key : key + "_id");

@@ -21,23 +21,27 @@ void read_vocabulary(const Json& vocab, Vocabulary& tokens) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
     if (reader.node(index).type != JsonReader::Type::kNumber || error != std::errc() ||
         end != digits.data() + digits.size() || id < 0 || id >= kMostTokens) {
-      vocab.fail(fmt::format("the id of token \"{}\" is no integer from 0 to {}", token, kMostTokens - 1));
+      vocab.fail(
+          fmt::format("the id of token \"{}\" is no integer from 0 to {}", token, kMostTokens - 1));
     }
     if (tokens.add(token, id)) return;
     if (tokens.find(token)) vocab.fail(fmt::format("token \"{}\" occurs twice", token));
-    vocab.fail(fmt::format("id {} belongs to two tokens: \"{}\" and \"{}\"", id, tokens.token(id), token));
+    vocab.fail(
+        fmt::format("id {} belongs to two tokens: \"{}\" and \"{}\"", id, tokens.token(id), token));
   });
   if (tokens.count() == 0) vocab.fail("the vocabulary is empty");
 }
 
 // A merge is ["a", "b"] or, in older files, "a b".
-std::pair<std::string_view, std::string_view> split_merge(const JsonReader& reader, uint32_t index,
-                                                          const std::function<void(const std::string&)>& fail) {
+std::pair<std::string_view, std::string_view> split_merge(
+    const JsonReader& reader, uint32_t index, const std::function<void(const std::string&)>& fail) {
   const auto& node = reader.node(index);
   if (node.type == JsonReader::Type::kString) {
     const size_t space = node.text.find(' ');
-    if (space == std::string_view::npos || node.text.find(' ', space + 1) != std::string_view::npos) {
-      fail(fmt::format("\"{}\" is no merge: two tokens with one blank between them are needed", node.text));
+    if (space == std::string_view::npos ||
+        node.text.find(' ', space + 1) != std::string_view::npos) {
+      fail(fmt::format("\"{}\" is no merge: two tokens with one blank between them are needed",
+                       node.text));
     }
     return {node.text.substr(0, space), node.text.substr(space + 1)};
   }
@@ -53,7 +57,9 @@ std::vector<PairTable::Entry> read_merges(const Json& merges, const Vocabulary& 
   if (!merges.is_array()) merges.fail("an array of merges is needed");
   std::vector<PairTable::Entry> entries;
   std::string joined;
-  const auto fail = [&](const std::string& problem) { merges.fail(fmt::format("[{}]: {}", entries.size(), problem)); };
+  const auto fail = [&](const std::string& problem) {
+    merges.fail(fmt::format("[{}]: {}", entries.size(), problem));
+  };
   const auto id_of = [&](std::string_view token) {
     const auto id = tokens.find(token);
     if (!id) fail(fmt::format("token \"{}\" is not in model.vocab", token));
@@ -62,9 +68,11 @@ std::vector<PairTable::Entry> read_merges(const Json& merges, const Vocabulary& 
   merges.reader().for_each_item(merges.index(), [&](uint32_t index) {
     const auto [left, right] = split_merge(merges.reader(), index, fail);
     joined.assign(left);
-    // The second part drops as many bytes as the prefix has, whatever they are: that is how the reference joins.
+    // The second part drops as many bytes as the prefix has, whatever they are: that is how the
+    // reference joins.
     joined.append(right.substr(std::min(continuing_prefix.size(), right.size())));
-    entries.push_back({id_of(left), id_of(right), static_cast<int32_t>(entries.size()), id_of(joined)});
+    entries.push_back(
+        {id_of(left), id_of(right), static_cast<int32_t>(entries.size()), id_of(joined)});
   });
   return entries;
 }
@@ -74,12 +82,16 @@ std::vector<PairTable::Entry> read_merges(const Json& merges, const Vocabulary& 
 std::unique_ptr<HfModel> read_hf_model(const Json& model, Bpe::Alphabet alphabet) {
   const std::string_view type = model.string_or("type", "BPE");
   if (type != "BPE") {
-    model.fail(fmt::format("a {} model is not supported — titan reads BPE models (for Unigram give the SentencePiece "
-                           ".model file)", type));
+    model.fail(fmt::format(
+        "a {} model is not supported — titan reads BPE models (for Unigram give the SentencePiece "
+        ".model file)",
+        type));
   }
   if (const auto dropout = model.find("dropout")) {
     const double rate = dropout->number();
-    if (rate != 0) dropout->fail(fmt::format("{} — dropout makes ids random and is not supported, set it to null", rate));
+    if (rate != 0)
+      dropout->fail(
+          fmt::format("{} — dropout makes ids random and is not supported, set it to null", rate));
   }
   auto result = std::make_unique<HfModel>();
   read_vocabulary(model.at("vocab"), result->tokens);
@@ -100,7 +112,8 @@ std::unique_ptr<HfModel> read_hf_model(const Json& model, Bpe::Alphabet alphabet
     result->bytes = std::make_unique<Vocabulary>();
     for (int32_t id = 0; id < result->tokens.size(); ++id) {
       if (!result->tokens.contains(id)) continue;
-      if (const auto bytes = byte_level::to_bytes(result->tokens.token(id))) result->bytes->add(*bytes, id);
+      if (const auto bytes = byte_level::to_bytes(result->tokens.token(id)))
+        result->bytes->add(*bytes, id);
     }
     spelled = result->bytes.get();
   }

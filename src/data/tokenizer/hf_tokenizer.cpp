@@ -17,7 +17,8 @@ namespace titan::data {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kWordMark = "\u2581";  // ▁, the blank of SentencePiece-style vocabularies
+constexpr std::string_view kWordMark =
+    "\u2581";  // ▁, the blank of SentencePiece-style vocabularies
 
 std::string text_part_before_marks(std::string_view token) {
   const size_t first_other = [&] {
@@ -34,15 +35,18 @@ class HfTokenizer : public Tokenizer {
     const Json root = file.root();
     if (const auto pre = root.find("pre_tokenizer")) pre_ = read_pre_tokenizer(*pre);
     if (works_on_characters(root.at("model"))) spell_bytes(pre_);
-    model_ = read_hf_model(root.at("model"), pre_.to_bytes ? Bpe::Alphabet::kBytes : Bpe::Alphabet::kCharacters);
+    model_ = read_hf_model(root.at("model"),
+                           pre_.to_bytes ? Bpe::Alphabet::kBytes : Bpe::Alphabet::kCharacters);
     if (const auto normalizer = root.find("normalizer")) normalizer_ = read_normalizer(*normalizer);
     if (const auto decoder = root.find("decoder")) decoder_ = read_decoder(*decoder);
     if (const auto list = root.find("added_tokens")) read_added_tokens(*list);
     if (const auto post = root.find("post_processor")) surrounding_ = read_post_processor(*post);
-    if (root.find("truncation")) notes_.push_back("truncation of the file is not applied: a text is encoded whole");
+    if (root.find("truncation"))
+      notes_.push_back("truncation of the file is not applied: a text is encoded whole");
     if (root.find("padding")) notes_.push_back("padding of the file is not applied");
     cuts_at_marks_ = !pre_.to_bytes && can_cut_at_marks(root.at("model"));
-    if (!folder.empty()) bos_eos_ = find_bos_eos(folder, [&](std::string_view name) { return id_of(name); });
+    if (!folder.empty())
+      bos_eos_ = find_bos_eos(folder, [&](std::string_view name) { return id_of(name); });
   }
 
   void encode(std::string_view text, std::vector<int32_t>& out) const override {
@@ -87,7 +91,8 @@ class HfTokenizer : public Tokenizer {
 
   std::vector<int32_t> document_prefix() const override {
     std::vector<int32_t> prefix = surrounding_.before;
-    if (bos_eos_.bos && !is_surrounding(*bos_eos_.bos)) prefix.insert(prefix.begin(), *bos_eos_.bos);
+    if (bos_eos_.bos && !is_surrounding(*bos_eos_.bos))
+      prefix.insert(prefix.begin(), *bos_eos_.bos);
     return prefix;
   }
   std::vector<int32_t> document_suffix() const override {
@@ -100,15 +105,18 @@ class HfTokenizer : public Tokenizer {
     std::vector<std::string> lines = {
         fmt::format("Hugging Face tokenizer.json, {} BPE, {} tokens, {} added tokens",
                     pre_.to_bytes ? "byte-level" : "character", model_->tokens.count(), num_added_),
-        fmt::format("text is split by {}", pre_.scanner ? "a built-in scanner" : "the file's stages"),
-        fmt::format("BOS from {}", bos_eos_.bos_source), fmt::format("EOS from {}", bos_eos_.eos_source)};
+        fmt::format("text is split by {}",
+                    pre_.scanner ? "a built-in scanner" : "the file's stages"),
+        fmt::format("BOS from {}", bos_eos_.bos_source),
+        fmt::format("EOS from {}", bos_eos_.eos_source)};
     lines.insert(lines.end(), notes_.begin(), notes_.end());
     return lines;
   }
 
  private:
   // A part of the text without raw added tokens.
-  void encode_raw(std::string_view text, bool at_start, std::vector<int32_t>& out, PieceCache& cache) const {
+  void encode_raw(std::string_view text, bool at_start, std::vector<int32_t>& out,
+                  PieceCache& cache) const {
     std::string normalized;
     if (normalizer_) {
       normalized = text;
@@ -127,7 +135,8 @@ class HfTokenizer : public Tokenizer {
     }
   }
 
-  void encode_plain(std::string_view text, bool at_start, std::vector<int32_t>& out, PieceCache& cache) const {
+  void encode_plain(std::string_view text, bool at_start, std::vector<int32_t>& out,
+                    PieceCache& cache) const {
     if (pre_.scanner) {
       std::array<std::string_view, 256> pieces;
       for (size_t position = 0; const size_t n = pre_.scanner->scan(text, position, pieces);) {
@@ -141,7 +150,8 @@ class HfTokenizer : public Tokenizer {
     for (const auto& piece : list.pieces) encode_piece(piece.text, out, cache);
   }
 
-  // Cuts a long piece before each ▁ that no token can reach across; the ids are the same and the parts are cached.
+  // Cuts a long piece before each ▁ that no token can reach across; the ids are the same and the
+  // parts are cached.
   void encode_piece(std::string_view piece, std::vector<int32_t>& out, PieceCache& cache) const {
     size_t begin = 0;
     while (cuts_at_marks_) {
@@ -156,18 +166,21 @@ class HfTokenizer : public Tokenizer {
   }
 
   static bool works_on_characters(const Json& model) {
-    return model.boolean_or("byte_fallback", false) || !model.string_or("continuing_subword_prefix", "").empty() ||
+    return model.boolean_or("byte_fallback", false) ||
+           !model.string_or("continuing_subword_prefix", "").empty() ||
            !model.string_or("end_of_word_suffix", "").empty();
   }
 
   bool can_cut_at_marks(const Json& model) const {
     if (model.boolean_or("ignore_merges", false) || !model_->tokens.find(kWordMark)) return false;
-    if (!model.string_or("continuing_subword_prefix", "").empty() || !model.string_or("end_of_word_suffix", "").empty()) {
+    if (!model.string_or("continuing_subword_prefix", "").empty() ||
+        !model.string_or("end_of_word_suffix", "").empty()) {
       return false;
     }
     for (int32_t id = 0; id < model_->tokens.size(); ++id) {
       if (!model_->tokens.contains(id)) continue;
-      if (text_part_before_marks(model_->tokens.token(id)).find(kWordMark) != std::string::npos) return false;
+      if (text_part_before_marks(model_->tokens.token(id)).find(kWordMark) != std::string::npos)
+        return false;
     }
     return true;
   }
@@ -185,7 +198,8 @@ class HfTokenizer : public Tokenizer {
       token.rstrip = item.boolean_or("rstrip", false);
       token.normalized = item.boolean_or("normalized", !token.special);
       check_added(item, token);
-      if (token.id >= static_cast<int32_t>(added_names_.size())) added_names_.resize(static_cast<size_t>(token.id) + 1);
+      if (token.id >= static_cast<int32_t>(added_names_.size()))
+        added_names_.resize(static_cast<size_t>(token.id) + 1);
       added_names_[static_cast<size_t>(token.id)] = token.content;
       ++num_added_;
       if (token.normalized && normalizer_) {
@@ -205,19 +219,21 @@ class HfTokenizer : public Tokenizer {
                             added_names_[static_cast<size_t>(token.id)], token.content));
     }
     if (model_->tokens.contains(token.id) && model_->tokens.token(token.id) != token.content) {
-      item.fail(fmt::format("id {} is \"{}\" in model.vocab and \"{}\" here", token.id, model_->tokens.token(token.id),
-                            token.content));
+      item.fail(fmt::format("id {} is \"{}\" in model.vocab and \"{}\" here", token.id,
+                            model_->tokens.token(token.id), token.content));
     }
   }
 
   bool is_added(int32_t id) const {
-    return id >= 0 && id < static_cast<int32_t>(added_names_.size()) && !added_names_[static_cast<size_t>(id)].empty();
+    return id >= 0 && id < static_cast<int32_t>(added_names_.size()) &&
+           !added_names_[static_cast<size_t>(id)].empty();
   }
 
   std::string_view token(int32_t id) const {
     if (is_added(id)) return added_names_[static_cast<size_t>(id)];
     if (!model_->tokens.contains(id)) {
-      throw Error("[tokenizer] {}: no token has the id {} — the vocabulary ends at {}", file_, id, vocab_size() - 1);
+      throw Error("[tokenizer] {}: no token has the id {} — the vocabulary ends at {}", file_, id,
+                  vocab_size() - 1);
     }
     return model_->tokens.token(id);
   }
@@ -230,7 +246,9 @@ class HfTokenizer : public Tokenizer {
   }
 
   bool is_surrounding(int32_t id) const {
-    const auto has = [&](const std::vector<int32_t>& ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+    const auto has = [&](const std::vector<int32_t>& ids) {
+      return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
     return has(surrounding_.before) || has(surrounding_.after);
   }
 

@@ -14,13 +14,19 @@ namespace {
 const char* type_name(JsonReader::Type type) {
   using Type = JsonReader::Type;
   switch (type) {
-    case Type::kArray: return "an array";
-    case Type::kObject: return "an object";
-    case Type::kNumber: return "a number";
-    case Type::kString: return "a string";
+    case Type::kArray:
+      return "an array";
+    case Type::kObject:
+      return "an object";
+    case Type::kNumber:
+      return "a number";
+    case Type::kString:
+      return "a string";
     case Type::kTrue:
-    case Type::kFalse: return "true or false";
-    case Type::kNull: return "null";
+    case Type::kFalse:
+      return "true or false";
+    case Type::kNull:
+      return "null";
   }
   return "something else";
 }
@@ -64,7 +70,8 @@ int64_t Json::integer() const {
   const std::string_view text = reader().node(index_).text;
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) fail(fmt::format("an integer is needed, this is {}", text));
+  if (error != std::errc() || end != text.data() + text.size())
+    fail(fmt::format("an integer is needed, this is {}", text));
   return value;
 }
 
@@ -106,16 +113,19 @@ std::string_view Json::string_or(std::string_view key, std::string_view fallback
   return found ? found->string() : fallback;
 }
 
-JsonFile::JsonFile(const std::filesystem::path& path) : name_(path.string()), content_(files::read(path)) {
+JsonFile::JsonFile(const std::filesystem::path& path)
+    : name_(path.string()), content_(files::read(path)) {
   if (text::trim(content_).empty()) throw Error("[tokenizer] {}: the file is empty", name_);
   if (!text::is_valid_utf8(content_)) throw Error("[tokenizer] {}: the file is not UTF-8", name_);
   const auto problem = reader_.parse(content_);
   if (!problem) return;
   const auto here = content_.begin() + static_cast<std::ptrdiff_t>(problem->offset);
   const auto line = std::count(content_.begin(), here, '\n') + 1;
-  const size_t line_start = problem->offset == 0 ? 0 : content_.rfind('\n', problem->offset - 1) + 1;
-  throw Error("[tokenizer] {}, line {}, column {}: not valid JSON: {} — is the file complete ({} bytes)?", name_, line,
-              problem->offset - line_start + 1, problem->what, content_.size());
+  const size_t line_start =
+      problem->offset == 0 ? 0 : content_.rfind('\n', problem->offset - 1) + 1;
+  throw Error(
+      "[tokenizer] {}, line {}, column {}: not valid JSON: {} — is the file complete ({} bytes)?",
+      name_, line, problem->offset - line_start + 1, problem->what, content_.size());
 }
 
 }  // namespace titan::data

@@ -18,7 +18,8 @@ class JsonFile;
 // A value inside a JsonFile, valid as long as that.
 class Json {
  public:
-  Json(const JsonFile& file, uint32_t index, std::string key) : file_(&file), index_(index), key_(std::move(key)) {}
+  Json(const JsonFile& file, uint32_t index, std::string key)
+      : file_(&file), index_(index), key_(std::move(key)) {}
 
   // Member of an object; nullopt when it is absent or null. Throws when this is no object.
   std::optional<Json> find(std::string_view key) const;

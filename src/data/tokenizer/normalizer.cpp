@@ -16,14 +16,16 @@ namespace titan::data {
 namespace {
 
 bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 // Applies utf8proc to a text without characters newer than the reference's Unicode.
 void append_normal_form(std::string_view text, NormalForm form, std::string& out) {
   if (text.empty()) return;
   int options = UTF8PROC_STABLE;
-  options |= form == NormalForm::kNfc || form == NormalForm::kNfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  options |=
+      form == NormalForm::kNfc || form == NormalForm::kNfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
   if (form == NormalForm::kNfkc || form == NormalForm::kNfkd) options |= UTF8PROC_COMPAT;
   utf8proc_uint8_t* mapped = nullptr;
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -69,7 +71,8 @@ class Prepend : public Normalizer {
 
 class ReplaceString : public Normalizer {
  public:
-  ReplaceString(std::string_view pattern, std::string_view content) : pattern_(pattern), content_(content) {}
+  ReplaceString(std::string_view pattern, std::string_view content)
+      : pattern_(pattern), content_(content) {}
   void normalize(std::string& text) const override {
     size_t found = pattern_.empty() ? std::string::npos : text.find(pattern_);
     if (found == std::string::npos) return;
@@ -100,7 +103,9 @@ class ReplaceRegex : public Normalizer {
       if (!match) break;
       result.append(text, done, match->begin - done).append(content_);
       done = match->end;
-      from = done > match->begin ? done : done + static_cast<size_t>(done < text.size() ? unicode::length(text[done]) : 1);
+      from = done > match->begin
+                 ? done
+                 : done + static_cast<size_t>(done < text.size() ? unicode::length(text[done]) : 1);
     }
     result.append(text, std::min(done, text.size()));
     text = std::move(result);
@@ -144,7 +149,8 @@ class PerCharacter : public Normalizer {
   void normalize(std::string& text) const override {
     std::string result;
     result.reserve(text.size());
-    for (const char* p = text.data(); p < text.data() + text.size();) map_(unicode::next(p), result);
+    for (const char* p = text.data(); p < text.data() + text.size();)
+      map_(unicode::next(p), result);
     text = std::move(result);
   }
 
@@ -185,9 +191,11 @@ void lower(char32_t code, std::string& out) {
 
 void nmt(char32_t code, std::string& out) {
   const auto in = [&](char32_t first, char32_t last) { return code >= first && code <= last; };
-  if (in(1, 8) || code == 0xB || in(0xE, 0x1F) || code == 0x7F || code == 0x8F || code == 0x9F) return;
-  const bool blank = code == 9 || code == 0xA || code == 0xC || code == 0xD || code == 0x1680 || in(0x200B, 0x200F) ||
-                     code == 0x2028 || code == 0x2029 || code == 0x2581 || code == 0xFEFF || code == 0xFFFD;
+  if (in(1, 8) || code == 0xB || in(0xE, 0x1F) || code == 0x7F || code == 0x8F || code == 0x9F)
+    return;
+  const bool blank = code == 9 || code == 0xA || code == 0xC || code == 0xD || code == 0x1680 ||
+                     in(0x200B, 0x200F) || code == 0x2028 || code == 0x2029 || code == 0x2581 ||
+                     code == 0xFEFF || code == 0xFFFD;
   unicode::append(out, blank ? U' ' : code);
 }
 
@@ -219,7 +227,8 @@ std::unique_ptr<Normalizer> read_normalizer(const Json& json) {
   if (type == "Prepend") return std::make_unique<Prepend>(json.at("prepend").string());
   if (type == "Replace") return read_replace(json);
   if (type == "Strip") {
-    return std::make_unique<Strip>(json.boolean_or("strip_left", true), json.boolean_or("strip_right", true));
+    return std::make_unique<Strip>(json.boolean_or("strip_left", true),
+                                   json.boolean_or("strip_right", true));
   }
   if (type == "StripAccents") return per_character(strip_accent);
   if (type == "Lowercase") return per_character(lower);
@@ -227,7 +236,8 @@ std::unique_ptr<Normalizer> read_normalizer(const Json& json) {
   if (type == "ByteLevel") return std::make_unique<ByteCharacters>();
   if (type == "Sequence") {
     std::vector<std::unique_ptr<Normalizer>> stages;
-    for (const Json& stage : json.at("normalizers").items()) stages.push_back(read_normalizer(stage));
+    for (const Json& stage : json.at("normalizers").items())
+      stages.push_back(read_normalizer(stage));
     return std::make_unique<Chain>(std::move(stages));
   }
   json.fail(fmt::format("the normalizer {} is not supported", type));

@@ -12,7 +12,8 @@ namespace titan::data {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  virtual void normalize(std::string& text) const = 0;  // REQUIRES well-formed UTF-8, and keeps it so
+  virtual void normalize(
+      std::string& text) const = 0;  // REQUIRES well-formed UTF-8, and keeps it so
 };
 
 // Throws Error for a type that is not built here, by name.

@@ -59,14 +59,16 @@ class SpellBytes : public PreTokenizer {
 class Metaspace : public PreTokenizer {
  public:
   enum class Prepend { kAlways, kFirst, kNever };
-  Metaspace(std::string_view replacement, Prepend prepend) : replacement_(replacement), prepend_(prepend) {}
+  Metaspace(std::string_view replacement, Prepend prepend)
+      : replacement_(replacement), prepend_(prepend) {}
 
   void split(PieceList& list) const override {
     for (auto& piece : list.pieces) {
       std::string text;
       text.reserve(piece.text.size() + 8);
       for (const char c : piece.text) c == ' ' ? text.append(replacement_) : text.append(1, c);
-      const bool wanted = prepend_ == Prepend::kAlways || (prepend_ == Prepend::kFirst && piece.at_start);
+      const bool wanted =
+          prepend_ == Prepend::kAlways || (prepend_ == Prepend::kFirst && piece.at_start);
       if (wanted && !text.starts_with(replacement_)) text.insert(0, replacement_);
       piece.text = list.keep(std::move(text));
     }
@@ -107,8 +109,10 @@ SplitBehavior read_behavior(const Json& json, std::string_view fallback) {
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (name == "Contiguous") return SplitBehavior::kContiguous;
-  json.fail(fmt::format("the behavior {} is not known — Removed, Isolated, MergedWithPrevious, MergedWithNext or "
-                        "Contiguous", name));
+  json.fail(fmt::format(
+      "the behavior {} is not known — Removed, Isolated, MergedWithPrevious, MergedWithNext or "
+      "Contiguous",
+      name));
 }
 
 class StageReader {
@@ -117,7 +121,8 @@ class StageReader {
 
   // After read(): one scanner instead of the stages where one is known for all of them.
   void finish() {
-    if (result_.to_bytes && isolating_ && !regexes_.empty()) result_.scanner = known_scanner(regexes_);
+    if (result_.to_bytes && isolating_ && !regexes_.empty())
+      result_.scanner = known_scanner(regexes_);
     if (result_.scanner) result_.stages.clear();
   }
 
@@ -127,7 +132,8 @@ class StageReader {
       for (const Json& stage : json.at("pretokenizers").items()) read(stage);
       return;
     }
-    // Only the last stage can hand raw bytes to the model; a ByteLevel before another stage writes characters.
+    // Only the last stage can hand raw bytes to the model; a ByteLevel before another stage writes
+    // characters.
     if (result_.to_bytes) {
       result_.to_bytes = false;
       add(std::make_unique<SpellBytes>());
@@ -136,10 +142,12 @@ class StageReader {
     if (type == "Split") return read_split(json);
     if (type == "Metaspace") return read_metaspace(json);
     if (type == "Whitespace") return split(regex_finder_of_words(), SplitBehavior::kRemoved, true);
-    if (type == "WhitespaceSplit") return split(character_finder(is_space), SplitBehavior::kRemoved);
+    if (type == "WhitespaceSplit")
+      return split(character_finder(is_space), SplitBehavior::kRemoved);
     if (type == "Digits") {
       return split(character_finder(quirks::is_number), json.boolean_or("individual_digits", false)
-                                                            ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
+                                                            ? SplitBehavior::kIsolated
+                                                            : SplitBehavior::kContiguous);
     }
     if (type == "Punctuation") {
       return split(character_finder(quirks::is_punctuation), read_behavior(json, "Isolated"));
@@ -174,7 +182,9 @@ class StageReader {
   }
 
   // \w+|[^\w\s]+ with the meaning of the regex crate, unlike the regexes that stand in files.
-  static StretchFinder regex_finder_of_words() { return regex_finder(kWhitespacePattern, RegexDialect::kRust); }
+  static StretchFinder regex_finder_of_words() {
+    return regex_finder(kWhitespacePattern, RegexDialect::kRust);
+  }
 
   static int64_t read_length(const Json& json) {
     const auto length = json.find("length");
@@ -197,8 +207,10 @@ class StageReader {
       return split(string_finder(literal->string()), behavior, invert);
     }
     const std::string_view regex = pattern.at("Regex").string();
-    // The regexes with a scanner match every character, so that dropping what does not match drops nothing.
-    const bool drops_nothing = behavior == SplitBehavior::kRemoved && invert && known_scanner(regex) != nullptr;
+    // The regexes with a scanner match every character, so that dropping what does not match drops
+    // nothing.
+    const bool drops_nothing =
+        behavior == SplitBehavior::kRemoved && invert && known_scanner(regex) != nullptr;
     if (behavior == SplitBehavior::kIsolated || drops_nothing) return add_isolating(regex);
     split(regex_finder(regex), behavior, invert);
   }
@@ -215,7 +227,8 @@ class StageReader {
       json.fail(fmt::format("the prepend_scheme {} is not known — first, always or never", scheme));
     }
     add(std::make_unique<Metaspace>(replacement, prepend));
-    if (json.boolean_or("split", true)) split(string_finder(replacement), SplitBehavior::kMergedWithNext);
+    if (json.boolean_or("split", true))
+      split(string_finder(replacement), SplitBehavior::kMergedWithNext);
   }
 
   PreTokenization& result_;

@@ -1,4 +1,5 @@
-// The "pre_tokenizer" of a tokenizer.json: how normalised text is cut into the pieces that BPE works on.
+// The "pre_tokenizer" of a tokenizer.json: how normalised text is cut into the pieces that BPE
+// works on.
 #pragma once
 
 #include <deque>
@@ -30,8 +31,8 @@ class PreTokenizer {
   virtual void split(PieceList& list) const = 0;  // pieces stay in order; none becomes empty
 };
 
-// What a pre_tokenizer comes to. With `scanner` alone each text goes through it directly (the fast way, equal to the
-// stages); otherwise through the stages in order.
+// What a pre_tokenizer comes to. With `scanner` alone each text goes through it directly (the fast
+// way, equal to the stages); otherwise through the stages in order.
 struct PreTokenization {
   std::vector<std::unique_ptr<PreTokenizer>> stages;
   std::unique_ptr<Scanner> scanner;
@@ -41,8 +42,9 @@ struct PreTokenization {
 // Throws Error for a type that is not built here, by name.
 PreTokenization read_pre_tokenizer(const Json& json);
 
-// Lets the pieces be spelled in the byte alphabet instead of handed over as raw bytes: for the rare model whose options
-// (byte_fallback, prefix, suffix) work on characters although the pre-tokeniser ends with ByteLevel.
+// Lets the pieces be spelled in the byte alphabet instead of handed over as raw bytes: for the rare
+// model whose options (byte_fallback, prefix, suffix) work on characters although the pre-tokeniser
+// ends with ByteLevel.
 void spell_bytes(PreTokenization& pre);
 
 }  // namespace titan::data

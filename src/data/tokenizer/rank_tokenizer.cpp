@@ -51,10 +51,13 @@ Bpe make_bpe(const Vocabulary& tokens) {
 class RankTokenizer : public Tokenizer {
  public:
   explicit RankTokenizer(RankFile ranks)
-      : ranks_(std::move(ranks)), bpe_(make_bpe(ranks_.tokens)), scanner_(known_scanner(ranks_.pattern)) {
+      : ranks_(std::move(ranks)),
+        bpe_(make_bpe(ranks_.tokens)),
+        scanner_(known_scanner(ranks_.pattern)) {
     // What the regex does not match is dropped, as the reference does.
     if (!scanner_) {
-      stage_ = make_split(regex_finder(ranks_.pattern, RegexDialect::kRust), SplitBehavior::kRemoved, true);
+      stage_ = make_split(regex_finder(ranks_.pattern, RegexDialect::kRust),
+                          SplitBehavior::kRemoved, true);
     }
   }
 
@@ -88,7 +91,8 @@ class RankTokenizer : public Tokenizer {
     if (ranks_.tokens.contains(id)) return std::string(ranks_.tokens.token(id));
     const auto special = ranks_.specials.find(id);
     if (special != ranks_.specials.end()) return special->second;
-    throw Error("[tokenizer] {}: no token has the id {} — the vocabulary ends at {}", ranks_.file, id, vocab_size() - 1);
+    throw Error("[tokenizer] {}: no token has the id {} — the vocabulary ends at {}", ranks_.file,
+                id, vocab_size() - 1);
   }
 
   int64_t vocab_size() const override {
@@ -98,9 +102,10 @@ class RankTokenizer : public Tokenizer {
   std::optional<int32_t> bos_id() const override { return ranks_.bos; }
   std::optional<int32_t> eos_id() const override { return ranks_.eos; }
   std::vector<std::string> description() const override {
-    return {fmt::format("{}, {} ranks, {} special tokens, which text never forms", ranks_.kind, ranks_.tokens.count(),
-                        ranks_.specials.size()),
-            fmt::format("text is split by {}", scanner_ ? "a built-in scanner" : "the file's regex")};
+    return {
+        fmt::format("{}, {} ranks, {} special tokens, which text never forms", ranks_.kind,
+                    ranks_.tokens.count(), ranks_.specials.size()),
+        fmt::format("text is split by {}", scanner_ ? "a built-in scanner" : "the file's regex")};
   }
 
  private:
@@ -114,7 +119,8 @@ class RankTokenizer : public Tokenizer {
 void check_bytes(const RankFile& ranks) {
   for (int byte = 0; byte < 256; ++byte) {
     if (!ranks.tokens.find(std::string(1, static_cast<char>(byte)))) {
-      throw Error("[tokenizer] {}: no token for the byte 0x{:02X} — the file is not complete", ranks.file, byte);
+      throw Error("[tokenizer] {}: no token for the byte 0x{:02X} — the file is not complete",
+                  ranks.file, byte);
     }
   }
 }
@@ -131,7 +137,8 @@ void read_rank_line(RankFile& ranks, std::string_view line, int64_t number) {
   const std::string_view digits = line.substr(blank + 1);
   int32_t rank = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-  if (error != std::errc() || end != digits.data() + digits.size() || rank < 0 || rank > (1 << 24)) {
+  if (error != std::errc() || end != digits.data() + digits.size() || rank < 0 ||
+      rank > (1 << 24)) {
     fail(fmt::format("\"{}\" is no rank", digits));
   }
   if (ranks.tokens.add(*bytes, rank)) return;
@@ -146,18 +153,25 @@ void read_tekken_ranks(const Json& vocab, int64_t num_ranks, int64_t first_id, R
   int64_t rank = 0;
   reader.for_each_item(vocab.index(), [&](uint32_t index) {
     if (rank == num_ranks) return;
-    const auto fail = [&](const std::string& problem) { vocab.fail(fmt::format("[{}]: {}", rank, problem)); };
+    const auto fail = [&](const std::string& problem) {
+      vocab.fail(fmt::format("[{}]: {}", rank, problem));
+    };
     if (reader.node(index).type != JsonReader::Type::kObject) fail("an object is needed");
     const auto stated = reader.member(index, "rank");
     const auto encoded = reader.member(index, "token_bytes");
-    if (!stated || reader.node(*stated).text != std::to_string(rank)) fail(fmt::format("\"rank\" must be {}", rank));
-    if (!encoded || reader.node(*encoded).type != JsonReader::Type::kString) fail("\"token_bytes\" must be a string");
+    if (!stated || reader.node(*stated).text != std::to_string(rank))
+      fail(fmt::format("\"rank\" must be {}", rank));
+    if (!encoded || reader.node(*encoded).type != JsonReader::Type::kString)
+      fail("\"token_bytes\" must be a string");
     const auto bytes = base64_decode(reader.node(*encoded).text);
-    if (!bytes || bytes->empty()) fail(fmt::format("\"{}\" is no base64", reader.node(*encoded).text));
-    if (!ranks.tokens.add(*bytes, static_cast<int32_t>(first_id + rank))) fail("the token occurs twice");
+    if (!bytes || bytes->empty())
+      fail(fmt::format("\"{}\" is no base64", reader.node(*encoded).text));
+    if (!ranks.tokens.add(*bytes, static_cast<int32_t>(first_id + rank)))
+      fail("the token occurs twice");
     ++rank;
   });
-  if (rank < num_ranks) vocab.fail(fmt::format("{} entries, but default_vocab_size needs {}", rank, num_ranks));
+  if (rank < num_ranks)
+    vocab.fail(fmt::format("{} entries, but default_vocab_size needs {}", rank, num_ranks));
 }
 
 }  // namespace
@@ -177,8 +191,8 @@ std::unique_ptr<Tokenizer> load_tiktoken(const fs::path& file) {
     begin = end + 1;
   }
   if (ranks.tokens.count() != ranks.tokens.size()) {
-    throw Error("[tokenizer] {}: {} ranks, but the largest is {} — the file is not complete", ranks.file,
-                ranks.tokens.count(), ranks.tokens.size() - 1);
+    throw Error("[tokenizer] {}: {} ranks, but the largest is {} — the file is not complete",
+                ranks.file, ranks.tokens.count(), ranks.tokens.size() - 1);
   }
   check_bytes(ranks);
   KnownRanks known = known_ranks(ranks.tokens.count(), ranks.file);
@@ -199,7 +213,8 @@ std::unique_ptr<Tokenizer> load_tekken(const JsonFile& file) {
   const int64_t vocab_size = config.at("default_vocab_size").integer();
   const int64_t num_special = config.at("default_num_special_tokens").integer();
   if (num_special < 0 || vocab_size <= num_special || vocab_size > (1 << 24)) {
-    config.fail(fmt::format("{} tokens of which {} are special: not possible", vocab_size, num_special));
+    config.fail(
+        fmt::format("{} tokens of which {} are special: not possible", vocab_size, num_special));
   }
   const int64_t num_ranks = vocab_size - num_special;
   read_tekken_ranks(root.at("vocab"), num_ranks, num_special, ranks);

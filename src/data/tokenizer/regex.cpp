@@ -47,7 +47,8 @@ struct Regex::Compiled {
   ~Compiled() { pcre2_code_free(code); }
 };
 
-Regex::Regex(std::string_view pattern, RegexDialect dialect) : compiled_(std::make_unique<Compiled>()) {
+Regex::Regex(std::string_view pattern, RegexDialect dialect)
+    : compiled_(std::make_unique<Compiled>()) {
   compiled_->pattern = pattern;
   const std::string rewritten = rewrite_regex(pattern, dialect);
   int error = 0;
@@ -56,11 +57,13 @@ Regex::Regex(std::string_view pattern, RegexDialect dialect) : compiled_(std::ma
   const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C;
   auto* context = pcre2_compile_context_create(nullptr);
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(), options, &error,
-                                  &place, context);
+  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
+                                  options, &error, &place, context);
   pcre2_compile_context_free(context);
-  if (!compiled_->code) throw Error("[tokenizer] the regex {} does not compile: {}", pattern, message_of(error));
-  pcre2_jit_compile(compiled_->code, PCRE2_JIT_COMPLETE);  // without JIT support the interpreter does the same
+  if (!compiled_->code)
+    throw Error("[tokenizer] the regex {} does not compile: {}", pattern, message_of(error));
+  pcre2_jit_compile(compiled_->code,
+                    PCRE2_JIT_COMPLETE);  // without JIT support the interpreter does the same
 }
 
 Regex::~Regex() = default;
@@ -86,15 +89,15 @@ Regex::Scan::~Scan() {
 std::optional<Regex::Match> Regex::Scan::find(size_t from) {
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text_.data());
   const auto match = [&](uint32_t options) {
-    return pcre2_match(regex_.compiled_->code, subject, text_.size(), from, PCRE2_NO_UTF_CHECK | options,
-                       state_->match, state_->context);
+    return pcre2_match(regex_.compiled_->code, subject, text_.size(), from,
+                       PCRE2_NO_UTF_CHECK | options, state_->match, state_->context);
   };
   int result = match(0);
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {
-    throw Error("[tokenizer] the regex {} failed at byte {} of a text of {} bytes: {}", regex_.compiled_->pattern, from,
-                text_.size(), message_of(result));
+    throw Error("[tokenizer] the regex {} failed at byte {} of a text of {} bytes: {}",
+                regex_.compiled_->pattern, from, text_.size(), message_of(result));
   }
   const size_t* bounds = pcre2_get_ovector_pointer(state_->match);
   return Match{bounds[0], bounds[1]};

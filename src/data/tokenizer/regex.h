@@ -1,6 +1,7 @@
-// Regexes of tokenizer files, run by PCRE2's JIT. The pattern is first rewritten so that it means what it means to the
-// engine of the reference package: every character class becomes explicit ranges of one Unicode version (16.0), and
-// the few differences of syntax (nested classes, $, {n}+, \h) are spelled out.
+// Regexes of tokenizer files, run by PCRE2's JIT. The pattern is first rewritten so that it means
+// what it means to the engine of the reference package: every character class becomes explicit
+// ranges of one Unicode version (16.0), and the few differences of syntax (nested classes, $, {n}+,
+// \h) are spelled out.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 
 namespace titan::data {
 
-// The pattern in PCRE2's syntax. Throws Error naming the pattern and the place for what is not understood.
+// The pattern in PCRE2's syntax. Throws Error naming the pattern and the place for what is not
+// understood.
 std::string rewrite_regex(std::string_view pattern, RegexDialect dialect);
 
 class Regex {
@@ -26,7 +28,8 @@ class Regex {
     size_t begin, end;
   };
 
-  // One scan over a text (well-formed UTF-8, kept by the caller): successive matches without overlap.
+  // One scan over a text (well-formed UTF-8, kept by the caller): successive matches without
+  // overlap.
   class Scan {
    public:
     Scan(const Regex& regex, std::string_view text);

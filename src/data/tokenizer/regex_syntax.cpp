@@ -13,10 +13,12 @@ namespace {
 
 constexpr char32_t kLastCode = 0x10FFFF;
 
-// The set of a property that only PCRE2 knows (a script), in the Unicode version of the PCRE2 that is linked.
+// The set of a property that only PCRE2 knows (a script), in the Unicode version of the PCRE2 that
+// is linked.
 std::optional<CodeSet> set_by_pcre2(const std::string& name);
 
-// A script without its extensions, which newer PCRE2 (10.40) adds unless told not to. Han is completed to Unicode 16.
+// A script without its extensions, which newer PCRE2 (10.40) adds unless told not to. Han is
+// completed to Unicode 16.
 std::optional<CodeSet> script_set(const std::string& name) {
   auto set = set_by_pcre2("sc:" + name);
   if (!set) set = set_by_pcre2(name);
@@ -31,8 +33,8 @@ std::optional<CodeSet> set_by_pcre2(const std::string& name) {
   const std::string pattern = "\\p{" + name + "}+";
   int error = 0;
   size_t place = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF, &error,
-                                   &place, nullptr);
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                   PCRE2_UTF, &error, &place, nullptr);
   if (!code) return std::nullopt;
   std::string all;
   std::vector<char32_t> codes;
@@ -47,8 +49,8 @@ std::optional<CodeSet> set_by_pcre2(const std::string& name) {
   auto* match = pcre2_match_data_create_from_pattern(code, nullptr);
   CodeSet set;
   size_t at = 0;
-  while (pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(all.data()), all.size(), at, PCRE2_NO_UTF_CHECK, match,
-                     nullptr) > 0) {
+  while (pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(all.data()), all.size(), at,
+                     PCRE2_NO_UTF_CHECK, match, nullptr) > 0) {
     const size_t* bounds = pcre2_get_ovector_pointer(match);
     for (auto i = std::lower_bound(offsets.begin(), offsets.end(), bounds[0]) - offsets.begin();
          offsets[static_cast<size_t>(i)] < bounds[1]; ++i) {
@@ -76,10 +78,13 @@ class Rewriter {
     throw Error("[tokenizer] the regex {}: {} at character {}", pattern_, problem, at_ + 1);
   }
   bool more() const { return at_ < text_.size(); }
-  char32_t peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : 0; }
+  char32_t peek(size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : 0;
+  }
   bool onig() const { return dialect_ == RegexDialect::kOniguruma; }
 
-  // An atom of the pattern is about to be written: a quantifier that follows applies to what starts here.
+  // An atom of the pattern is about to be written: a quantifier that follows applies to what starts
+  // here.
   void atom() { atom_begin_ = out_.size(); }
 
   void step() {
@@ -124,7 +129,8 @@ class Rewriter {
   // {n}, {n,}, {,m}, {n,m}: false when the brace starts none and is literal.
   bool interval() {
     size_t end = at_ + 1;
-    while (end < text_.size() && (text_[end] == ',' || (text_[end] >= '0' && text_[end] <= '9'))) ++end;
+    while (end < text_.size() && (text_[end] == ',' || (text_[end] >= '0' && text_[end] <= '9')))
+      ++end;
     if (end >= text_.size() || text_[end] != '}' || end == at_ + 1) return false;
     std::string bounds = unicode::encode(std::u32string_view(text_).substr(at_ + 1, end - at_ - 1));
     if (bounds == ",") return false;
@@ -149,7 +155,8 @@ class Rewriter {
     if (peek() != '?') return;
     copy();
     // Inline options: Oniguruma's m is what others call s.
-    while (more() && (peek() == 'i' || peek() == 'm' || peek() == 's' || peek() == 'x' || peek() == '-')) {
+    while (more() &&
+           (peek() == 'i' || peek() == 'm' || peek() == 's' || peek() == 'x' || peek() == '-')) {
       if (peek() == 'x') fail("the option x is not supported");
       if (onig() && peek() == 'm') {
         ++at_;
@@ -176,7 +183,8 @@ class Rewriter {
                        : "(?:" + before + after + "|" + not_before + not_after + ")";
       return;
     }
-    if (c == 'A' || c == 'z' || c == 'Z' || c == 'G' || c == 'K' || c == 'R' || c == 'X' || (c >= '1' && c <= '9')) {
+    if (c == 'A' || c == 'z' || c == 'Z' || c == 'G' || c == 'K' || c == 'R' || c == 'X' ||
+        (c >= '1' && c <= '9')) {
       copy();
       copy();
       return;
@@ -247,27 +255,46 @@ class Rewriter {
     if (!more()) fail("a \\ at the end");
     const char32_t c = text_[at_++];
     switch (c) {
-      case 'n': return single('\n');
-      case 't': return single('\t');
-      case 'r': return single('\r');
-      case 'f': return single('\f');
-      case 'v': return single('\v');
-      case 'a': return single('\a');
-      case 'e': return single(0x1B);
-      case '0': return single(0);
-      case 's': return CodeSet::of_categories(unicode::kSpace);
-      case 'S': return CodeSet::of_categories(unicode::kSpace).complement();
-      case 'd': return CodeSet::of_categories(mask(unicode::Category::kNd));
-      case 'D': return CodeSet::of_categories(mask(unicode::Category::kNd)).complement();
-      case 'w': return word_set(dialect_);
-      case 'W': return word_set(dialect_).complement();
-      case 'h': return CodeSet({{'0', '9'}, {'a', 'f'}, {'A', 'F'}});
-      case 'H': return CodeSet({{'0', '9'}, {'a', 'f'}, {'A', 'F'}}).complement();
+      case 'n':
+        return single('\n');
+      case 't':
+        return single('\t');
+      case 'r':
+        return single('\r');
+      case 'f':
+        return single('\f');
+      case 'v':
+        return single('\v');
+      case 'a':
+        return single('\a');
+      case 'e':
+        return single(0x1B);
+      case '0':
+        return single(0);
+      case 's':
+        return CodeSet::of_categories(unicode::kSpace);
+      case 'S':
+        return CodeSet::of_categories(unicode::kSpace).complement();
+      case 'd':
+        return CodeSet::of_categories(mask(unicode::Category::kNd));
+      case 'D':
+        return CodeSet::of_categories(mask(unicode::Category::kNd)).complement();
+      case 'w':
+        return word_set(dialect_);
+      case 'W':
+        return word_set(dialect_).complement();
+      case 'h':
+        return CodeSet({{'0', '9'}, {'a', 'f'}, {'A', 'F'}});
+      case 'H':
+        return CodeSet({{'0', '9'}, {'a', 'f'}, {'A', 'F'}}).complement();
       case 'p':
-      case 'P': return parse_property(c == 'P');
+      case 'P':
+        return parse_property(c == 'P');
       case 'x':
-      case 'u': return single(parse_hex(c));
-      default: break;
+      case 'u':
+        return single(parse_hex(c));
+      default:
+        break;
     }
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
       --at_;
@@ -307,9 +334,10 @@ class Rewriter {
     size_t digits = 0;
     for (; more() && digits < (braces ? 8u : kind == 'x' ? 2u : 4u); ++digits) {
       const char32_t c = peek();
-      const int digit = c >= '0' && c <= '9' ? static_cast<int>(c - '0')
+      const int digit = c >= '0' && c <= '9'   ? static_cast<int>(c - '0')
                         : c >= 'a' && c <= 'f' ? static_cast<int>(c - 'a') + 10
-                        : c >= 'A' && c <= 'F' ? static_cast<int>(c - 'A') + 10 : -1;
+                        : c >= 'A' && c <= 'F' ? static_cast<int>(c - 'A') + 10
+                                               : -1;
       if (digit < 0) break;
       value = value * 16 + static_cast<char32_t>(digit);
       ++at_;
@@ -349,6 +377,8 @@ class Rewriter {
 
 }  // namespace
 
-std::string rewrite_regex(std::string_view pattern, RegexDialect dialect) { return Rewriter(pattern, dialect).run(); }
+std::string rewrite_regex(std::string_view pattern, RegexDialect dialect) {
+  return Rewriter(pattern, dialect).run();
+}
 
 }  // namespace titan::data

@@ -25,7 +25,8 @@ const char* const kTekkenPattern =
 const char* const kDeepSeekPatterns[3] = {
     R"(\p{N}{1,3})",
     "[一-龥\u3040-ゟ゠-ヿ]+",
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "[!\"#$%&'()*+,\\-./"
+    ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
     "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
 };
 
@@ -80,8 +81,8 @@ const char* newlines(const char* p, const char* end) {
   return p;
 }
 
-// Length of 's 't 're 've 'm 'll 'd at p (which holds an apostrophe), 0 when there is none. With `any_case` also
-// 'S … and 'ſ (U+017F), whose simple case folding is s.
+// Length of 's 't 're 've 'm 'll 'd at p (which holds an apostrophe), 0 when there is none. With
+// `any_case` also 'S … and 'ſ (U+017F), whose simple case folding is s.
 int contraction(const char* p, const char* end, bool any_case) {
   const auto lower = [&](const char* at) -> char {
     if (at >= end) return 0;
@@ -95,7 +96,8 @@ int contraction(const char* p, const char* end, bool any_case) {
   return 0;
 }
 
-// End of the piece of white space at p: `\s+(?!\S)|\s+`, with `\s*[\r\n]+` before it where the regex has that.
+// End of the piece of white space at p: `\s+(?!\S)|\s+`, with `\s*[\r\n]+` before it where the
+// regex has that.
 const char* space(const Reader& reader, const char* p, const char* end, bool newline_pieces) {
   const char* stop = p;
   const char* after_newline = nullptr;
@@ -151,7 +153,8 @@ struct Llama3 {
   }
 };
 
-// GPT-4o and Llama 4 (contractions, 3 digits), tekken (none, 1 digit): words split where the case changes.
+// GPT-4o and Llama 4 (contractions, 3 digits), tekken (none, 1 digit): words split where the case
+// changes.
 struct O200k {
   int max_digits;
   bool contractions;
@@ -165,7 +168,9 @@ struct O200k {
     if (!word && (first & (kUpperLike | kLowerLike))) word = lower_word(reader, begin, end);
     if (!word && has_prefix) word = upper_word(reader, second, end);
     if (!word) word = upper_word(reader, begin, end);
-    if (word) return word + (contractions && word < end && *word == '\'' ? contraction(word, end, true) : 0);
+    if (word)
+      return word +
+             (contractions && word < end && *word == '\'' ? contraction(word, end, true) : 0);
     if (first & unicode::kNumber) return numbers(reader, second, end, max_digits - 1);
     const char* p = *begin == ' ' ? second : begin;
     if (reader.at(p, end, kOther)) {
@@ -177,9 +182,11 @@ struct O200k {
   }
 
  private:
-  // [upper]*[lower]+ from p on, with the give-back of a backtracking regex; null when it does not match.
+  // [upper]*[lower]+ from p on, with the give-back of a backtracking regex; null when it does not
+  // match.
   static const char* lower_word(const Reader& reader, const char* p, const char* end) {
-    const char* last_both = nullptr;  // end of the last character of the run that also counts as lower
+    const char* last_both =
+        nullptr;  // end of the last character of the run that also counts as lower
     while (p < end) {
       const char* after = p;
       const uint32_t category = reader.take(after);
@@ -199,8 +206,9 @@ struct O200k {
   }
 };
 
-// DeepSeek V3 and later: numbers by three, runs of CJK ideographs and kana, then words, punctuation and white space
-// inside what those leave, where the end of such a stretch counts as the end of the text.
+// DeepSeek V3 and later: numbers by three, runs of CJK ideographs and kana, then words, punctuation
+// and white space inside what those leave, where the end of such a stretch counts as the end of the
+// text.
 struct DeepSeek {
   const char* piece(const Reader& reader, const char* begin, const char* end) const {
     const char* p = begin;
@@ -240,7 +248,8 @@ struct DeepSeek {
   static const char* match(const Reader& reader, const char* begin, const char* end) {
     const char* second = begin;
     const uint32_t first = reader.take(second);
-    if ((first & kSign) && static_cast<unsigned char>(*begin) < 0x80 && second < end && is_ascii_letter(*second)) {
+    if ((first & kSign) && static_cast<unsigned char>(*begin) < 0x80 && second < end &&
+        is_ascii_letter(*second)) {
       const char* p = second;
       while (p < end && is_ascii_letter(*p)) ++p;
       return p;
@@ -260,7 +269,8 @@ class RuleScanner : public Scanner {
  public:
   explicit RuleScanner(Rule rule) : rule_(rule), reader_(unicode::table()) {}
 
-  size_t scan(std::string_view text, size_t& position, std::span<std::string_view> pieces) const override {
+  size_t scan(std::string_view text, size_t& position,
+              std::span<std::string_view> pieces) const override {
     const char* p = text.data() + position;
     const char* end = text.data() + text.size();
     size_t count = 0;
@@ -296,7 +306,8 @@ std::unique_ptr<Scanner> known_scanner(std::string_view regex) {
 
 std::unique_ptr<Scanner> known_scanner(std::span<const std::string> regexes) {
   if (regexes.size() == 1) return known_scanner(regexes[0]);
-  if (std::equal(regexes.begin(), regexes.end(), std::begin(kDeepSeekPatterns), std::end(kDeepSeekPatterns))) {
+  if (std::equal(regexes.begin(), regexes.end(), std::begin(kDeepSeekPatterns),
+                 std::end(kDeepSeekPatterns))) {
     return make(DeepSeek{});
   }
   return nullptr;

@@ -10,7 +10,9 @@ namespace titan::data {
 namespace fs = std::filesystem;
 namespace {
 
-std::optional<int32_t> id_or_none(int id) { return id < 0 ? std::nullopt : std::optional<int32_t>(id); }
+std::optional<int32_t> id_or_none(int id) {
+  return id < 0 ? std::nullopt : std::optional<int32_t>(id);
+}
 
 class SentencePiece : public Tokenizer {
  public:
@@ -18,8 +20,8 @@ class SentencePiece : public Tokenizer {
     const std::string content = files::read(file);
     const auto status = processor_.LoadFromSerializedProto(content);
     if (!status.ok()) {
-      throw Error("[tokenizer] {}: no SentencePiece model ({} bytes): {} — is the file complete?", file_, content.size(),
-                  status.ToString());
+      throw Error("[tokenizer] {}: no SentencePiece model ({} bytes): {} — is the file complete?",
+                  file_, content.size(), status.ToString());
     }
   }
 
@@ -31,7 +33,8 @@ class SentencePiece : public Tokenizer {
     }
     std::vector<int> ids;
     const auto status = processor_.Encode({text.data(), text.size()}, &ids);
-    if (!status.ok()) throw Error("[tokenizer] {}: cannot encode a text: {}", file_, status.ToString());
+    if (!status.ok())
+      throw Error("[tokenizer] {}: cannot encode a text: {}", file_, status.ToString());
     out.insert(out.end(), ids.begin(), ids.end());
   }
 
@@ -46,10 +49,12 @@ class SentencePiece : public Tokenizer {
   std::string token_bytes(int32_t id) const override {
     check(id);
     if (processor_.IsByte(id)) {
-      return std::string(1, static_cast<char>(std::stoi(processor_.IdToPiece(id).substr(3, 2), nullptr, 16)));
+      return std::string(
+          1, static_cast<char>(std::stoi(processor_.IdToPiece(id).substr(3, 2), nullptr, 16)));
     }
     std::string text = processor_.IdToPiece(id);
-    for (size_t at = 0; (at = text.find("\u2581", at)) != std::string::npos; ++at) text.replace(at, 3, " ");
+    for (size_t at = 0; (at = text.find("\u2581", at)) != std::string::npos; ++at)
+      text.replace(at, 3, " ");
     return text;
   }
 
@@ -73,6 +78,8 @@ class SentencePiece : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& file) { return std::make_unique<SentencePiece>(file); }
+std::unique_ptr<Tokenizer> load_sentencepiece(const fs::path& file) {
+  return std::make_unique<SentencePiece>(file);
+}
 
 }  // namespace titan::data

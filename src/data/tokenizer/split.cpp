@@ -47,7 +47,8 @@ class Split : public PreTokenizer {
         join_neighbours(stretches, behavior_);
       }
       for (const Stretch& stretch : stretches) {
-        if (stretch.begin == stretch.end || (behavior_ == SplitBehavior::kRemoved && stretch.match)) continue;
+        if (stretch.begin == stretch.end || (behavior_ == SplitBehavior::kRemoved && stretch.match))
+          continue;
         result.push_back({piece.text.substr(stretch.begin, stretch.end - stretch.begin),
                           piece.at_start && stretch.begin == 0});
       }
@@ -63,7 +64,8 @@ class Split : public PreTokenizer {
 
 }  // namespace
 
-std::unique_ptr<PreTokenizer> make_split(StretchFinder finder, SplitBehavior behavior, bool invert) {
+std::unique_ptr<PreTokenizer> make_split(StretchFinder finder, SplitBehavior behavior,
+                                         bool invert) {
   return std::make_unique<Split>(std::move(finder), behavior, invert);
 }
 
@@ -80,7 +82,8 @@ StretchFinder regex_finder(std::string_view pattern, RegexDialect dialect) {
       stretches.push_back({match->begin, match->end, true});
       done = from = match->end;
       // After an empty match go on behind the next character.
-      if (match->end == match->begin) from += done < text.size() ? static_cast<size_t>(unicode::length(text[done])) : 1;
+      if (match->end == match->begin)
+        from += done < text.size() ? static_cast<size_t>(unicode::length(text[done])) : 1;
     }
     if (done < text.size()) stretches.push_back({done, text.size(), false});
   };

@@ -1,5 +1,5 @@
-// The Split family of pre-tokenisers: a text is cut at the matches of something, and the matches are kept, dropped or
-// joined with their neighbours.
+// The Split family of pre-tokenisers: a text is cut at the matches of something, and the matches
+// are kept, dropped or joined with their neighbours.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,8 @@ using StretchFinder = std::function<void(std::string_view text, std::vector<Stre
 std::unique_ptr<PreTokenizer> make_split(StretchFinder finder, SplitBehavior behavior, bool invert);
 
 // Finders: matches of a regex, of a fixed string, of single characters.
-StretchFinder regex_finder(std::string_view pattern, RegexDialect dialect = RegexDialect::kOniguruma);
+StretchFinder regex_finder(std::string_view pattern,
+                           RegexDialect dialect = RegexDialect::kOniguruma);
 StretchFinder string_finder(std::string_view pattern);
 StretchFinder character_finder(std::function<bool(char32_t)> matches);
 

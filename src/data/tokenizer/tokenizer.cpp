@@ -17,7 +17,8 @@ bool is_rank_line(std::string_view line) {
   const size_t blank = line.find(' ');
   if (blank == std::string_view::npos || blank + 1 == line.size()) return false;
   const std::string_view rank = line.substr(blank + 1);
-  return rank.find_first_not_of("0123456789\r") == std::string_view::npos && base64_decode(line.substr(0, blank));
+  return rank.find_first_not_of("0123456789\r") == std::string_view::npos &&
+         base64_decode(line.substr(0, blank));
 }
 
 std::unique_ptr<Tokenizer> load_file(const fs::path& file, const fs::path& folder) {
@@ -29,7 +30,9 @@ std::unique_ptr<Tokenizer> load_file(const fs::path& file, const fs::path& folde
     const JsonFile json(file);
     if (json.root().find("model")) return load_hf_tokenizer(json, folder);
     if (json.root().find("config") && json.root().find("vocab")) return load_tekken(json);
-    json.root().fail("neither a tokenizer.json (key \"model\") nor a tekken.json (keys \"config\" and \"vocab\")");
+    json.root().fail(
+        "neither a tokenizer.json (key \"model\") nor a tekken.json (keys \"config\" and "
+        "\"vocab\")");
   }
   const bool is_text = content.substr(0, 1024).find('\0') == std::string_view::npos;
   if (is_rank_line(content.substr(0, content.find('\n')))) return load_tiktoken(file);
@@ -43,11 +46,15 @@ std::unique_ptr<Tokenizer> load_file(const fs::path& file, const fs::path& folde
 }
 
 std::unique_ptr<Tokenizer> load_folder(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "tekken.json", "tokenizer.model", "original/tokenizer.model"}) {
+  for (const char* name :
+       {"tokenizer.json", "tekken.json", "tokenizer.model", "original/tokenizer.model"}) {
     if (fs::exists(folder / name)) return load_file(folder / name, folder);
   }
-  throw Error("[tokenizer] the folder {} holds no tokenizer: none of tokenizer.json, tekken.json, tokenizer.model, "
-              "original/tokenizer.model is there — check model.hf_assets_path", folder.string());
+  throw Error(
+      "[tokenizer] the folder {} holds no tokenizer: none of tokenizer.json, tekken.json, "
+      "tokenizer.model, "
+      "original/tokenizer.model is there — check model.hf_assets_path",
+      folder.string());
 }
 
 }  // namespace
@@ -63,7 +70,8 @@ std::vector<int32_t> Tokenizer::document_suffix() const {
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& path) {
-  if (!fs::exists(path)) throw Error("[tokenizer] {} does not exist — check model.hf_assets_path", path.string());
+  if (!fs::exists(path))
+    throw Error("[tokenizer] {} does not exist — check model.hf_assets_path", path.string());
   return fs::is_directory(path) ? load_folder(path) : load_file(path, path.parent_path());
 }
 

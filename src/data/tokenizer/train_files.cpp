@@ -20,8 +20,9 @@ constexpr size_t kBlock = 1 << 20;
 const char* const kBos = "<|begin_of_text|>";
 const char* const kEos = "<|end_of_text|>";
 
-// The first place at or after `from` where cutting the text changes no piece: behind a line feed, before a visible
-// ASCII character. No piece of the Llama 3 regex goes on from a line feed to such a character.
+// The first place at or after `from` where cutting the text changes no piece: behind a line feed,
+// before a visible ASCII character. No piece of the Llama 3 regex goes on from a line feed to such
+// a character.
 size_t safe_cut(std::string_view text, size_t from) {
   for (size_t at = from; at > 0 && at < text.size(); ++at) {
     if (text[at - 1] == '\n' && text[at] > ' ' && text[at] < 0x7F) return at;
@@ -59,15 +60,18 @@ std::string tokenizer_json(const TrainedBpe& bpe) {
   std::string added, vocab, merges;
   for (int32_t id = 0; id < static_cast<int32_t>(bpe.tokens.size()); ++id) {
     const bool special = id < bpe.num_special;
-    const std::string token = quoted(special ? bpe.tokens[id] : byte_level::to_text(bpe.tokens[id]));
+    const std::string token =
+        quoted(special ? bpe.tokens[id] : byte_level::to_text(bpe.tokens[id]));
     vocab += fmt::format("{}\n      {}: {}", id == 0 ? "" : ",", token, id);
     if (!special) continue;
-    added += fmt::format("{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": false, \"lstrip\": false, "
-                         "\"rstrip\": false, \"normalized\": false, \"special\": true}}",
-                         id == 0 ? "" : ",", id, token);
+    added += fmt::format(
+        "{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": false, \"lstrip\": false, "
+        "\"rstrip\": false, \"normalized\": false, \"special\": true}}",
+        id == 0 ? "" : ",", id, token);
   }
   for (const auto& [left, right] : bpe.merges) {
-    const std::string merge = byte_level::to_text(bpe.tokens[left]) + " " + byte_level::to_text(bpe.tokens[right]);
+    const std::string merge =
+        byte_level::to_text(bpe.tokens[left]) + " " + byte_level::to_text(bpe.tokens[right]);
     merges += fmt::format("{}\n      {}", merges.empty() ? "" : ",", quoted(merge));
   }
   constexpr const char* kByteLevel =
@@ -94,24 +98,30 @@ std::string tokenizer_json(const TrainedBpe& bpe) {
     ]
   }}
 }}
-)", added, quoted(kLlama3Pattern), kByteLevel, kByteLevel, vocab, merges);
+)",
+                     added, quoted(kLlama3Pattern), kByteLevel, kByteLevel, vocab, merges);
 }
 
 std::string config_json() {
-  const nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"bos_token", kBos},
-                                         {"eos_token", kEos}, {"clean_up_tokenization_spaces", false}};
+  const nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                         {"bos_token", kBos},
+                                         {"eos_token", kEos},
+                                         {"clean_up_tokenization_spaces", false}};
   return config.dump(2) + "\n";
 }
 
 void check(const TrainRequest& request) {
   if (request.files.empty()) throw Error("[tokenizer] no text to train on — give one file or more");
   if (request.vocab_size < 258 || request.vocab_size > (1 << 24)) {
-    throw Error("[tokenizer] a vocabulary of {} tokens is not possible — from 258 (256 bytes, BOS, EOS) to 16777216",
-                request.vocab_size);
+    throw Error(
+        "[tokenizer] a vocabulary of {} tokens is not possible — from 258 (256 bytes, BOS, EOS) to "
+        "16777216",
+        request.vocab_size);
   }
   for (const auto& file : request.files) {
     if (!fs::exists(file)) throw Error("[tokenizer] {} does not exist", file.string());
-    if (fs::is_directory(file)) throw Error("[tokenizer] {} is a folder — give files of plain text", file.string());
+    if (fs::is_directory(file))
+      throw Error("[tokenizer] {} is a folder — give files of plain text", file.string());
   }
 }
 
@@ -120,8 +130,9 @@ void check(const TrainRequest& request) {
 TrainReport train_tokenizer(const TrainRequest& request, const fs::path& folder) {
   check(request);
   TrainReport report;
-  const int threads = request.threads > 0 ? request.threads
-                                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = request.threads > 0
+                          ? request.threads
+                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<PieceCounts> per_thread(static_cast<size_t>(threads));
   for (const auto& file : request.files) {
     if (request.max_bytes > 0 && report.bytes >= request.max_bytes) break;
@@ -153,7 +164,8 @@ TrainReport train_tokenizer(const TrainRequest& request, const fs::path& folder)
   report.vocab_size = static_cast<int64_t>(bpe.tokens.size());
   std::error_code reason;
   fs::create_directories(folder, reason);
-  if (reason) throw Error("[tokenizer] cannot make the folder {}: {}", folder.string(), reason.message());
+  if (reason)
+    throw Error("[tokenizer] cannot make the folder {}: {}", folder.string(), reason.message());
   files::write_atomically(folder / "tokenizer.json", tokenizer_json(bpe));
   files::write_atomically(folder / "tokenizer_config.json", config_json());
   return report;

@@ -20,14 +20,17 @@ using Pair = std::pair<int32_t, int32_t>;
 
 struct PairHash {
   size_t operator()(const Pair& pair) const {
-    return (static_cast<uint64_t>(static_cast<uint32_t>(pair.first)) << 32 | static_cast<uint32_t>(pair.second)) *
-               0x9E3779B97F4A7C15u >> 17;
+    return (static_cast<uint64_t>(static_cast<uint32_t>(pair.first)) << 32 |
+            static_cast<uint32_t>(pair.second)) *
+               0x9E3779B97F4A7C15u >>
+           17;
   }
 };
 
 struct PairStats {
   int64_t count = 0;
-  std::vector<int32_t> words;  // indices of words that hold the pair; a word may be listed although it lost the pair
+  std::vector<int32_t>
+      words;  // indices of words that hold the pair; a word may be listed although it lost the pair
 };
 
 // The working state of training: words, the counts of all pairs, and a queue of pairs by count.
@@ -36,7 +39,8 @@ class MergeSearch {
   explicit MergeSearch(std::vector<Word> words) : words_(std::move(words)) {
     for (int32_t index = 0; index < static_cast<int32_t>(words_.size()); ++index) {
       const auto& symbols = words_[index].symbols;
-      for (size_t i = 0; i + 1 < symbols.size(); ++i) add({symbols[i], symbols[i + 1]}, words_[index].count, index);
+      for (size_t i = 0; i + 1 < symbols.size(); ++i)
+        add({symbols[i], symbols[i + 1]}, words_[index].count, index);
     }
     for (const auto& [pair, stats] : pairs_) queue_.push({stats.count, pair});
   }
@@ -70,7 +74,8 @@ class MergeSearch {
     grown_.erase(std::unique(grown_.begin(), grown_.end()), grown_.end());
     for (const Pair& grown : grown_) {
       const auto found = pairs_.find(grown);
-      if (found != pairs_.end() && found->second.count > 0) queue_.push({found->second.count, grown});
+      if (found != pairs_.end() && found->second.count > 0)
+        queue_.push({found->second.count, grown});
     }
   }
 
@@ -78,7 +83,8 @@ class MergeSearch {
   struct Entry {
     int64_t count;
     Pair pair;
-    bool operator<(const Entry& other) const {  // the largest count first, of equals the smallest pair
+    bool operator<(
+        const Entry& other) const {  // the largest count first, of equals the smallest pair
       return count != other.count ? count < other.count : pair > other.pair;
     }
   };
@@ -86,7 +92,8 @@ class MergeSearch {
   void add(Pair pair, int64_t count, int32_t word) {
     PairStats& stats = pairs_[pair];
     stats.count += count;
-    if (count > 0 && (stats.words.empty() || stats.words.back() != word)) stats.words.push_back(word);
+    if (count > 0 && (stats.words.empty() || stats.words.back() != word))
+      stats.words.push_back(word);
   }
 
   void merge_in_word(int32_t index, Pair pair, int32_t token) {
@@ -133,11 +140,13 @@ void count_pieces(std::string_view text, PieceCounts& counts) {
   }
 }
 
-TrainedBpe train_bpe(const PieceCounts& counts, int64_t vocab_size, std::span<const std::string> special_tokens) {
+TrainedBpe train_bpe(const PieceCounts& counts, int64_t vocab_size,
+                     std::span<const std::string> special_tokens) {
   TrainedBpe result;
   result.tokens.assign(special_tokens.begin(), special_tokens.end());
   result.num_special = static_cast<int32_t>(special_tokens.size());
-  TITAN_CHECK(vocab_size >= result.num_special + 256, "a vocabulary of {} has no room for the bytes", vocab_size);
+  TITAN_CHECK(vocab_size >= result.num_special + 256,
+              "a vocabulary of {} has no room for the bytes", vocab_size);
   // Bytes in the order of the characters that stand for them, as other trainers number them.
   std::array<int, 256> bytes;
   for (int i = 0; i < 256; ++i) bytes[i] = i;
@@ -150,16 +159,19 @@ TrainedBpe train_bpe(const PieceCounts& counts, int64_t vocab_size, std::span<co
   }
   std::vector<const PieceCounts::value_type*> sorted;
   for (const auto& item : counts) sorted.push_back(&item);
-  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto* a, const auto* b) { return a->first < b->first; });
   std::vector<Word> words;
   for (const auto* item : sorted) {
     Word word{{}, item->second};
-    for (const char byte : item->first) word.symbols.push_back(id_of[static_cast<unsigned char>(byte)]);
+    for (const char byte : item->first)
+      word.symbols.push_back(id_of[static_cast<unsigned char>(byte)]);
     words.push_back(std::move(word));
   }
   MergeSearch search(std::move(words));
   std::unordered_map<std::string, int32_t> known;  // two pairs may spell the same token
-  for (const std::string& token : result.tokens) known.emplace(token, static_cast<int32_t>(known.size()));
+  for (const std::string& token : result.tokens)
+    known.emplace(token, static_cast<int32_t>(known.size()));
   Pair pair;
   while (static_cast<int64_t>(result.tokens.size()) < vocab_size && search.best(pair)) {
     std::string joined = result.tokens[pair.first] + result.tokens[pair.second];

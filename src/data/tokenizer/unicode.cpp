@@ -16,14 +16,16 @@ constexpr uint32_t kRuns[] = {
 Table::Table() {
   std::vector<Category> flat;
   flat.reserve(0x110000);
-  for (const uint32_t run : kRuns) flat.insert(flat.end(), run >> 5, static_cast<Category>(run & 31));
+  for (const uint32_t run : kRuns)
+    flat.insert(flat.end(), run >> 5, static_cast<Category>(run & 31));
   TITAN_CHECK(flat.size() == 0x110000, "the category table covers {} code points", flat.size());
   for (const int code : {0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x85}) flat[code] = Category::kCcSpace;
   std::map<std::string_view, uint32_t> known;
   for (size_t page = 0; page < 0x1100; ++page) {
     const std::string_view content(reinterpret_cast<const char*>(flat.data() + page * 256), 256);
     const auto [found, is_new] = known.emplace(content, static_cast<uint32_t>(pages_.size()));
-    if (is_new) pages_.insert(pages_.end(), flat.begin() + page * 256, flat.begin() + (page + 1) * 256);
+    if (is_new)
+      pages_.insert(pages_.end(), flat.begin() + page * 256, flat.begin() + (page + 1) * 256);
     page_of_.push_back(found->second);
   }
 }

@@ -1,5 +1,6 @@
-// Unicode for tokenizers: the general category of every code point in one fixed version (16.0, the version of the
-// reference packages), so that token ids do not depend on which libraries a distribution ships.
+// Unicode for tokenizers: the general category of every code point in one fixed version (16.0, the
+// version of the reference packages), so that token ids do not depend on which libraries a
+// distribution ships.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,36 @@ namespace titan::data::unicode {
 
 // The order is the one of unicode_table.inc.
 enum class Category : uint8_t {
-  kLu, kLl, kLt, kLm, kLo, kMn, kMc, kMe, kNd, kNl, kNo, kPc, kPd, kPs, kPe, kPi, kPf, kPo,
-  kSm, kSc, kSk, kSo, kZs, kZl, kZp, kCc, kCf, kCo, kCs, kCn,
+  kLu,
+  kLl,
+  kLt,
+  kLm,
+  kLo,
+  kMn,
+  kMc,
+  kMe,
+  kNd,
+  kNl,
+  kNo,
+  kPc,
+  kPd,
+  kPs,
+  kPe,
+  kPi,
+  kPf,
+  kPo,
+  kSm,
+  kSc,
+  kSk,
+  kSo,
+  kZs,
+  kZl,
+  kZp,
+  kCc,
+  kCf,
+  kCo,
+  kCs,
+  kCn,
   kCcSpace,  // the control characters that are white space (U+0009–U+000D, U+0085)
 };
 
@@ -23,11 +52,12 @@ constexpr uint32_t mask(Category first, C... rest) {
   return mask(first) | mask(rest...);
 }
 
-constexpr uint32_t kLetter = mask(Category::kLu, Category::kLl, Category::kLt, Category::kLm, Category::kLo);
+constexpr uint32_t kLetter =
+    mask(Category::kLu, Category::kLl, Category::kLt, Category::kLm, Category::kLo);
 constexpr uint32_t kMark = mask(Category::kMn, Category::kMc, Category::kMe);
 constexpr uint32_t kNumber = mask(Category::kNd, Category::kNl, Category::kNo);
-constexpr uint32_t kPunctuation = mask(Category::kPc, Category::kPd, Category::kPs, Category::kPe, Category::kPi,
-                                       Category::kPf, Category::kPo);
+constexpr uint32_t kPunctuation = mask(Category::kPc, Category::kPd, Category::kPs, Category::kPe,
+                                       Category::kPi, Category::kPf, Category::kPo);
 constexpr uint32_t kSymbol = mask(Category::kSm, Category::kSc, Category::kSk, Category::kSo);
 // White_Space: the same set as the regex class \s.
 constexpr uint32_t kSpace = mask(Category::kZs, Category::kZl, Category::kZp, Category::kCcSpace);

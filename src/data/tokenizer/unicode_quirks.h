@@ -1,5 +1,6 @@
-// Places where parts of the reference package follow another Unicode version than 16.0. Each function answers as that
-// package does; tests/tokenizers/parity.py compares them on every code point.
+// Places where parts of the reference package follow another Unicode version than 16.0. Each
+// function answers as that package does; tests/tokenizers/parity.py compares them on every code
+// point.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Token strings and their ids, both ways. Strings lie in one block; ids may have gaps (size() is the largest id + 1).
+// Token strings and their ids, both ways. Strings lie in one block; ids may have gaps (size() is
+// the largest id + 1).
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,13 @@ class Vocabulary {
     int64_t offset = -1;  // -1: no token has this id
     int32_t length = 0;
   };
-  size_t slot_of(std::string_view token) const;  // the slot that holds the token, or the free one where it would go
+  size_t slot_of(std::string_view token)
+      const;  // the slot that holds the token, or the free one where it would go
   void grow();
 
   std::string block_;
-  std::vector<Span> spans_;      // by id
-  std::vector<int32_t> slots_;   // open addressing, -1 is free; a power of two, at most half full
+  std::vector<Span> spans_;     // by id
+  std::vector<int32_t> slots_;  // open addressing, -1 is free; a power of two, at most half full
   int64_t count_ = 0;
 };
 
