@@ -5,7 +5,12 @@
 // every x86-64. Other processors' baselines already have their vectors (aarch64: NEON).
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TITAN_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2,fma", "default")))
+#if __GNUC__ >= 12
+#define TITAN_VECTOR_CLONES \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else  // older compilers know no architecture levels: their 256-bit form has no fused multiply-add
+#define TITAN_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
 #else
 #define TITAN_VECTOR_CLONES
 #endif

@@ -1,5 +1,4 @@
 // `titan checkpoint import|export|ls|verify`.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "base/clock.h"
@@ -12,6 +11,7 @@
 #include "checkpoint/inspect.h"
 #include "checkpoint/store.h"
 #include "cli/command.h"
+#include "cli/options.h"
 #include "models/hf.h"
 #include "models/hf_config.h"
 #include "models/model.h"
@@ -239,14 +239,7 @@ int run_checkpoint(Arguments arguments) {
     for (const auto& path : options.paths) problems += verify_one(path);
   });
 
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw Error("[cli] titan checkpoint: {} — see titan checkpoint --help", error.what());
-  }
+  if (!parse_options(app, arguments)) return 0;
   if (problems > 0)
     throw Error("[checkpoint] verify found {} problems — use another step or a copy", problems);
   return 0;

@@ -1,5 +1,4 @@
 // `titan data info|show|samples|bench`: look into training data without training.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -10,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/options.h"
 #include "data/documents.h"
 #include "data/loader.h"
 #include "data/tokenizer/tokenizer.h"
@@ -243,14 +243,7 @@ int run_data(Arguments arguments) {
   bench->add_option("--passes", command.passes, "passes over the data")->capture_default_str();
   add_loader_options(*bench, command);
 
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw Error("[cli] titan data: {} — see titan data --help", error.what());
-  }
+  if (!parse_options(app, arguments)) return 0;
   return 0;
 }
 

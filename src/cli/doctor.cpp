@@ -1,6 +1,5 @@
 // `titan doctor`: what this machine and this build can do, in one screen; the first thing to send
 // with a question.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/doctor_facts.h"
+#include "cli/options.h"
 
 namespace titan::cli {
 namespace {
@@ -39,13 +39,7 @@ int run_doctor(Arguments arguments) {
                "also run every op on every device, tell its kernels and compare it with its "
                "reference; exit code 1 "
                "when one differs");
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw Error("[cli] titan doctor: {} — see titan doctor --help", error.what());
-  }
+  if (!parse_options(app, arguments)) return 0;
   // Opening devices logs; standard output is for the facts alone.
   log::configure({.level = log::Level::kWarning, .prefix = {}, .to_stderr = true});
   const DoctorFacts facts = collect_doctor_facts(with_ops);

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <random>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -14,6 +13,7 @@
 #include "base/text.h"
 #include "checkpoint/dtype.h"
 #include "cli/command.h"
+#include "cli/options.h"
 #include "device/registry.h"
 #include "generate/generate.h"
 #include "generate/prompts.h"
@@ -91,14 +91,7 @@ std::optional<GenerateCommand> parse_generate(Arguments arguments) {
   CLI::App app("Generates text from a checkpoint of titan or a Hugging Face folder.",
                "titan generate");
   add_options(app, command);
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw Error("[cli] titan generate: {} — titan generate --help shows the options", error.what());
-  }
+  if (!parse_options(app, arguments)) return std::nullopt;
   if (!command.prompt && command.prompt_file.empty()) {
     throw Error("[cli] titan generate: no prompt — give --prompt TEXT or --prompt_file FILE");
   }

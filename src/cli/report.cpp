@@ -1,5 +1,4 @@
 // `titan report`: a run folder becomes one HTML file.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 
@@ -7,6 +6,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/options.h"
 #include "observe/report.h"
 
 namespace titan::cli {
@@ -31,14 +31,7 @@ std::optional<ReportCommand> parse_report(Arguments arguments) {
   app.add_option("-o,--output", command.output,
                  "the file to write (default: report.html in the run folder)");
   app.add_option("-l,--language", command.language, "en or zh")->capture_default_str();
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw Error("[cli] titan report: {} — titan report --help shows the options", error.what());
-  }
+  if (!parse_options(app, arguments)) return std::nullopt;
   if (command.language != "en" && command.language != "zh") {
     throw Error("[cli] titan report: --language '{}' is not spoken — use en or zh",
                 command.language);

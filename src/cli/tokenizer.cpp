@@ -1,7 +1,6 @@
 // `titan tokenizer train|encode|decode|info|bench`.
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
@@ -14,6 +13,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/options.h"
 #include "data/json_reader.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/trainer.h"
@@ -282,14 +282,7 @@ int run_tokenizer(Arguments arguments) {
       ->required();
   info_command->callback([&] { info(info_path); });
 
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    throw Error("[cli] titan tokenizer: {} — see titan tokenizer --help", error.what());
-  }
+  if (!parse_options(app, arguments)) return 0;
   return 0;
 }
 

@@ -53,12 +53,7 @@ std::vector<fs::path> step_folders_in(const fs::path& run_folder) {
 }
 
 checkpoint::ForeignNames names_of(const models::ModelArgs& args) {
-  return {.foreign_name = [](const std::string& name) { return models::hf_name(name); },
-          .from_foreign = [args](const std::string& name,
-                                 const at::Tensor& t) { return models::from_hf(args, name, t); },
-          .to_foreign = [args](const std::string& name,
-                               const at::Tensor& t) { return models::to_hf(args, name, t); },
-          .ignored = [args](const std::string& name) { return models::hf_ignored(args, name); }};
+  return checkpoint::ForeignNames::of(models::HfNames{args});
 }
 
 void check_model_fits(const models::ModelArgs& args, at::ScalarType dtype, int64_t free_bytes) {

@@ -144,7 +144,7 @@ bool Loop::one_step() {
   TrainingState& state = job_.state;
   const auto batches = next_step(*job_.loader, job_.accumulation_steps, job_.backend->device());
   if (!batches) return false;
-  const double lr = state.peak_lr * state.schedule.factor(state.step + 1);
+  const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);
   state.lr.fill_(lr);
   state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batches->valid_tokens));
   const StepResult result = train_step(state, batches->micro_batches);

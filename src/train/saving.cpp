@@ -27,16 +27,13 @@ void load_step(const checkpoint::LoadPlan& plan, Job& job) {
                           optimizer_tensors(*job.state.optimizer), options);
   }
   if (plan.train_state) restore_small_state(step.state(), job.state);
+  const int64_t schedule_position = plan.lr_scheduler ? stored_schedule_position(step.state()) : 0;
+  job.state.schedule_start = job.state.step - schedule_position;
   if (plan.dataloader) job.loader->restore(step.state().at("data"));
 }
 
 checkpoint::ForeignNames hf_names(const models::ModelArgs& args) {
-  return {.foreign_name = [](const std::string& name) { return models::hf_name(name); },
-          .from_foreign = [args](const std::string& name,
-                                 const at::Tensor& t) { return models::from_hf(args, name, t); },
-          .to_foreign = [args](const std::string& name,
-                               const at::Tensor& t) { return models::to_hf(args, name, t); },
-          .ignored = [args](const std::string& name) { return models::hf_ignored(args, name); }};
+  return checkpoint::ForeignNames::of(models::HfNames{args});
 }
 
 }  // namespace

@@ -7,6 +7,16 @@
 namespace titan::train {
 
 using checkpoint::NamedTensor;
+namespace {
+
+const nlohmann::json& need(const nlohmann::json& json, const char* key) {
+  if (!json.contains(key)) {
+    throw Error("[checkpoint] the state has no '{}' — it was not written by titan train", key);
+  }
+  return json.at(key);
+}
+
+}  // namespace
 
 std::vector<NamedTensor> model_tensors(models::Model& model) {
   std::vector<NamedTensor> tensors;
@@ -30,23 +40,23 @@ nlohmann::json small_state(const TrainingState& state) {
   const at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   return {{"step", state.step},
           {"tokens_seen", state.tokens_seen},
+          {"schedule_start", state.schedule_start},
           {"loss_scale", state.loss_scale.scale().item<double>()},
           {"loss_scale_good_steps", state.loss_scale.good_steps().item<int64_t>()},
           {"rng_cpu", checkpoint::encode_bytes(generator.get_state())}};
 }
 
+int64_t stored_schedule_position(const nlohmann::json& json) {
+  return need(json, "step").get<int64_t>() - json.value("schedule_start", int64_t{0});
+}
+
 void restore_small_state(const nlohmann::json& json, TrainingState& state) {
-  const auto need = [&](const char* key) -> const nlohmann::json& {
-    if (!json.contains(key))
-      throw Error("[checkpoint] the state has no '{}' — it was not written by titan train", key);
-    return json.at(key);
-  };
-  state.step = need("step").get<int64_t>();
-  state.tokens_seen = need("tokens_seen").get<int64_t>();
-  state.loss_scale.restore(need("loss_scale").get<double>(),
-                           need("loss_scale_good_steps").get<int64_t>());
+  state.step = need(json, "step").get<int64_t>();
+  state.tokens_seen = need(json, "tokens_seen").get<int64_t>();
+  state.loss_scale.restore(need(json, "loss_scale").get<double>(),
+                           need(json, "loss_scale_good_steps").get<int64_t>());
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  generator.set_state(checkpoint::decode_bytes(need("rng_cpu").get<std::string>()));
+  generator.set_state(checkpoint::decode_bytes(need(json, "rng_cpu").get<std::string>()));
 }
 
 }  // namespace titan::train

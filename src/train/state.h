@@ -27,6 +27,8 @@ struct TrainingState {
 
   int64_t step = 0;         // optimizer steps done
   int64_t tokens_seen = 0;  // label tokens of those steps
+  // The step after which the schedule began: not 0 when a resume excluded one of the two.
+  int64_t schedule_start = 0;
 
   // Scalars of a step, on the device for the whole run: a step reads them there, the host only
   // writes them before it.
@@ -39,9 +41,11 @@ std::vector<checkpoint::NamedTensor> model_tensors(models::Model& model);
 // optimizer.exp_avg.<name>, …: the tensors themselves.
 std::vector<checkpoint::NamedTensor> optimizer_tensors(optim::Adam& optimizer);
 
-// step, tokens_seen, loss scale, RNG state of the CPU generator; the trainer adds data position and
-// config.
+// step, tokens_seen, schedule_start, loss scale, RNG state of the CPU generator; the trainer adds
+// data position and config.
 nlohmann::json small_state(const TrainingState& state);
+// How far the schedule had come. Throws Error when the state is not titan's.
+int64_t stored_schedule_position(const nlohmann::json& json);
 void restore_small_state(const nlohmann::json& json, TrainingState& state);
 
 }  // namespace titan::train

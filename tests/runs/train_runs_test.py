@@ -276,6 +276,16 @@ class TrainRuns(unittest.TestCase):
         self.train(folder, training__steps=3, checkpoint__exclude_from_loading="train_state,optimizer,dataloader",
                    checkpoint__folder="checkpoint", **self.CHECKPOINT)
 
+    def test_a_resume_without_the_scheduler_warms_up_again_and_keeps_doing_so(self):
+        folder = self.folder()
+        keys = dict(self.CHECKPOINT, checkpoint__interval=5, lr_scheduler__total_steps=40)
+        self.train(folder, training__steps=10, **keys)
+        self.train(folder, training__steps=15, checkpoint__exclude_from_loading="lr_scheduler", **keys)
+        self.train(folder, training__steps=20, **keys)
+        rates = {row["step"]: row["lr"] for row in map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+                 if "loss" in row}
+        self.assertEqual([rates[s] for s in range(11, 21)], [rates[s - 10] for s in range(11, 21)])
+
     def test_a_seed_checkpoint_starts_other_runs(self):
         folder, plain = self.folder(), self.folder()
         self.train(folder, checkpoint__create_seed_checkpoint=True, debug__seed=99, **self.CHECKPOINT)
