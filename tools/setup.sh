@@ -23,7 +23,7 @@ as_root() {
 apt_packages=(g++ cmake ninja-build mold ccache git pkg-config unzip python3 python3-pip
   libsentencepiece-dev libpcre2-dev libutf8proc-dev libzstd-dev zlib1g-dev libxxhash-dev
   libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev
-  libtomlplusplus-dev nlohmann-json3-dev libhwy-dev libjs-chart.js dict-gcide)
+  libtomlplusplus-dev nlohmann-json3-dev libhwy-dev libgloo-dev libjs-chart.js dict-gcide)
 apt_test_packages=(chromium fonts-dejavu-core python3-venv)
 # openEuler / Fedora names of the same packages; written from their package lists, not tested.
 dnf_packages=(gcc-c++ cmake ninja-build mold ccache git pkgconf-pkg-config unzip python3 python3-pip

@@ -1,0 +1,216 @@
+#include "comm/group.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "base/error.h"
+
+namespace titan::comm {
+
+using at::Tensor;
+
+struct Group::State {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  std::shared_ptr<RankContext> context;
+};
+
+struct Pending::State {
+  c10::intrusive_ptr<c10d::Work> work;
+  std::string what;
+  std::shared_ptr<RankContext> context;
+  std::vector<Tensor> tensors;
+};
+
+namespace {
+
+// libtorch's messages carry C++ frames and addresses; the first line says it all.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+[[noreturn]] void fail(const RankContext& context, const std::string& what, const char* reason) {
+  throw EnvironmentError(
+      "[comm] rank {}, step {}, {}: {} failed: {} — another rank ended, hangs or took part with "
+      "other shapes; its own message says why (comm.train_timeout_seconds bounds the wait)",
+      context.rank, context.progress.step.load(), context.progress.phase.load(), what,
+      first_line(reason));
+}
+
+c10d::ReduceOp op_of(Reduce reduce) {
+  return reduce == Reduce::kMax ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
+}
+
+int64_t bytes_of(const Tensor& x) { return static_cast<int64_t>(x.nbytes()); }
+
+// Blocks behind each other along dimension 0 from and to blocks along `dim`.
+Tensor to_front(const Tensor& x, int64_t dim) { return x.transpose(0, dim).contiguous(); }
+
+}  // namespace
+
+Pending::Pending() = default;
+Pending::Pending(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Pending::Pending(Pending&&) noexcept = default;
+Pending& Pending::operator=(Pending&&) noexcept = default;
+Pending::~Pending() = default;
+
+void Pending::wait() {
+  if (!state_) return;
+  const auto state = std::move(state_);
+  try {
+    if (!state->work->wait()) fail(*state->context, state->what, "it was aborted");
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(*state->context, state->what, error.what());
+  }
+}
+
+Group::Group(std::string axis, c10::intrusive_ptr<c10d::Backend> backend,
+             std::shared_ptr<RankContext> context)
+    : axis_(std::move(axis)), size_(backend->getSize()), rank_(backend->getRank()) {
+  if (size_ > 1) {
+    state_ = std::make_shared<const State>(State{std::move(backend), std::move(context)});
+  }
+}
+
+Pending Group::issue(
+    const char* collective, int64_t bytes, std::vector<Tensor> tensors,
+    const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>& call) const {
+  const at::NoGradGuard no_grad;
+  RankContext& context = *state_->context;
+  context.traffic.add(axis_, collective, bytes);
+  const std::string what = fmt::format("{} over axis {} ({} ranks)", collective, axis_, size_);
+  try {
+    return Pending(std::make_unique<Pending::State>(
+        Pending::State{call(*state_->backend), what, state_->context, std::move(tensors)}));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(context, what, error.what());
+  }
+}
+
+Pending Group::start_all_reduce(Tensor& x, Reduce reduce) const {
+  if (!state_) return {};
+  TITAN_CHECK(x.is_contiguous(), "all-reduce of a tensor with gaps");
+  const int64_t bytes = 2 * (size_ - 1) * bytes_of(x) / size_;
+  return issue("all-reduce", bytes, {x}, [&](c10d::Backend& backend) {
+    std::vector<Tensor> tensors{x};
+    c10d::AllreduceOptions options;
+    options.reduceOp = op_of(reduce);
+    return backend.allreduce(tensors, options);
+  });
+}
+
+Pending Group::start_all_gather(Tensor& out, const Tensor& in) const {
+  TITAN_CHECK(out.is_contiguous() && in.is_contiguous() && out.numel() == size_ * in.numel(),
+              "all-gather of {} into {} elements on {} ranks", in.numel(), out.numel(), size_);
+  if (!state_) {
+    const at::NoGradGuard no_grad;
+    out.view(in.sizes()).copy_(in);
+    return {};
+  }
+  return issue("all-gather", (size_ - 1) * bytes_of(in), {out, in}, [&](c10d::Backend& backend) {
+    Tensor input = in;
+    return backend._allgather_base(out, input);
+  });
+}
+
+Pending Group::start_reduce_scatter(Tensor& out, const Tensor& in) const {
+  TITAN_CHECK(out.is_contiguous() && in.is_contiguous() && in.numel() == size_ * out.numel(),
+              "reduce-scatter of {} into {} elements on {} ranks", in.numel(), out.numel(), size_);
+  if (!state_) {
+    const at::NoGradGuard no_grad;
+    out.view(in.sizes()).copy_(in);
+    return {};
+  }
+  return issue("reduce-scatter", (size_ - 1) * bytes_of(out), {out, in},
+               [&](c10d::Backend& backend) {
+                 Tensor input = in;
+                 return backend._reduce_scatter_base(out, input);
+               });
+}
+
+Tensor Group::all_reduce(const Tensor& x, Reduce reduce) const {
+  if (!state_) return x;
+  const at::NoGradGuard no_grad;
+  // A copy: gradients that come in are shared with other nodes of the graph.
+  Tensor result = x.clone(at::MemoryFormat::Contiguous);
+  start_all_reduce(result, reduce).wait();
+  return result;
+}
+
+Tensor Group::all_gather(const Tensor& x, int64_t dim) const {
+  if (!state_) return x;
+  const at::NoGradGuard no_grad;
+  const Tensor in = to_front(x, dim);
+  auto shape = in.sizes().vec();
+  shape[0] *= size_;
+  Tensor out = at::empty(shape, in.options());
+  start_all_gather(out, in).wait();
+  return out.transpose(0, dim).contiguous();
+}
+
+Tensor Group::reduce_scatter(const Tensor& x, int64_t dim) const {
+  if (!state_) return x;
+  const at::NoGradGuard no_grad;
+  TITAN_CHECK(x.size(dim) % size_ == 0, "reduce-scatter of {} rows over {} ranks", x.size(dim),
+              size_);
+  const Tensor in = to_front(x, dim);
+  auto shape = in.sizes().vec();
+  shape[0] /= size_;
+  Tensor out = at::empty(shape, in.options());
+  start_reduce_scatter(out, in).wait();
+  return out.transpose(0, dim).contiguous();
+}
+
+Tensor Group::all_to_all(const Tensor& x, int64_t split_dim, int64_t concat_dim) const {
+  if (!state_) return x;
+  const at::NoGradGuard no_grad;
+  TITAN_CHECK(x.size(split_dim) % size_ == 0, "all-to-all of {} blocks over {} ranks",
+              x.size(split_dim), size_);
+  const Tensor in = at::stack(x.tensor_split(size_, split_dim)).contiguous();
+  Tensor out = at::empty_like(in);
+  issue("all-to-all", (size_ - 1) * bytes_of(in) / size_, {out, in}, [&](c10d::Backend& backend) {
+    Tensor input = in;
+    std::vector<int64_t> even;
+    return backend.alltoall_base(out, input, even, even);
+  }).wait();
+  return at::cat(out.unbind(0), concat_dim);
+}
+
+Pending Group::start_send(const Tensor& x, int64_t to, int64_t tag) const {
+  TITAN_CHECK(state_ && to != rank_ && x.is_contiguous(), "send to rank {} of axis {}", to, axis_);
+  return issue("send", bytes_of(x), {x}, [&](c10d::Backend& backend) {
+    std::vector<Tensor> tensors{x};
+    return backend.send(tensors, static_cast<int>(to), static_cast<int>(tag));
+  });
+}
+
+Pending Group::start_receive(Tensor& out, int64_t from, int64_t tag) const {
+  TITAN_CHECK(state_ && from != rank_ && out.is_contiguous(), "receive from rank {} of axis {}",
+              from, axis_);
+  return issue("receive", 0, {out}, [&](c10d::Backend& backend) {
+    std::vector<Tensor> tensors{out};
+    return backend.recv(tensors, static_cast<int>(from), static_cast<int>(tag));
+  });
+}
+
+void Group::broadcast(Tensor& x, int64_t from) const {
+  if (!state_) return;
+  TITAN_CHECK(x.is_contiguous(), "broadcast of a tensor with gaps");
+  issue("broadcast", rank_ == from ? bytes_of(x) : 0, {x}, [&](c10d::Backend& backend) {
+    std::vector<Tensor> tensors{x};
+    c10d::BroadcastOptions options;
+    options.rootRank = from;
+    return backend.broadcast(tensors, options);
+  }).wait();
+}
+
+void Group::barrier() const {
+  if (!state_) return;
+  // Of a host group: an all-reduce of nothing much.
+  Tensor one = at::ones({1});
+  start_all_reduce(one).wait();
+}
+
+}  // namespace titan::comm
