@@ -3,46 +3,40 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace titan::comm {
-namespace {
 
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The group travels in a custom class holder, because saved data holds IValues only.
+namespace {
+
+// Saved data holds IValues only.
 struct GroupHolder : torch::CustomClassHolder {
-  explicit GroupHolder(Group group) : group(std::move(group)) {}
+  explicit GroupHolder(Group held) : group(std::move(held)) {}
   Group group;
 };
 
-void keep(AutogradContext* ctx, const Group& group) {
-  ctx->saved_data["group"] = c10::IValue::make_capsule(c10::make_intrusive<GroupHolder>(group));
-}
-
-Group kept(AutogradContext* ctx) {
-  const auto capsule = ctx->saved_data["group"].toCapsule();
-  return c10::static_intrusive_pointer_cast<GroupHolder>(capsule)->group;
-}
-
 struct Gather : torch::autograd::Function<Gather> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Group& group, int64_t dim) {
-    keep(ctx, group);
+    keep_group(ctx, group);
     ctx->saved_data["dim"] = dim;
     return group.all_gather(x, dim);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {kept(ctx).reduce_scatter(grads[0], ctx->saved_data["dim"].toInt()), Tensor(), Tensor()};
+    return {kept_group(ctx).reduce_scatter(grads[0], ctx->saved_data["dim"].toInt()), Tensor(),
+            Tensor()};
   }
 };
 
 struct ReduceScatter : torch::autograd::Function<ReduceScatter> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Group& group, int64_t dim) {
-    keep(ctx, group);
+    keep_group(ctx, group);
     ctx->saved_data["dim"] = dim;
     return group.reduce_scatter(x, dim);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {kept(ctx).all_gather(grads[0], ctx->saved_data["dim"].toInt()), Tensor(), Tensor()};
+    return {kept_group(ctx).all_gather(grads[0], ctx->saved_data["dim"].toInt()), Tensor(),
+            Tensor()};
   }
 };
 
@@ -57,30 +51,39 @@ struct ReduceSum : torch::autograd::Function<ReduceSum> {
 
 struct Replicate : torch::autograd::Function<Replicate> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Group& group) {
-    keep(ctx, group);
+    keep_group(ctx, group);
     return x.view_as(x);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {kept(ctx).all_reduce(grads[0]), Tensor()};
+    return {kept_group(ctx).all_reduce(grads[0]), Tensor()};
   }
 };
 
 struct AllToAll : torch::autograd::Function<AllToAll> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Group& group,
                         int64_t split_dim, int64_t concat_dim) {
-    keep(ctx, group);
+    keep_group(ctx, group);
     ctx->saved_data["split"] = split_dim;
     ctx->saved_data["concat"] = concat_dim;
     return group.all_to_all(x, split_dim, concat_dim);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    return {kept(ctx).all_to_all(grads[0], ctx->saved_data["concat"].toInt(),
-                                 ctx->saved_data["split"].toInt()),
+    return {kept_group(ctx).all_to_all(grads[0], ctx->saved_data["concat"].toInt(),
+                                       ctx->saved_data["split"].toInt()),
             Tensor(), Tensor(), Tensor()};
   }
 };
 
 }  // namespace
+
+void keep_group(AutogradContext* ctx, const Group& group) {
+  ctx->saved_data["group"] = c10::IValue::make_capsule(c10::make_intrusive<GroupHolder>(group));
+}
+
+Group kept_group(AutogradContext* ctx) {
+  const auto capsule = ctx->saved_data["group"].toCapsule();
+  return c10::static_intrusive_pointer_cast<GroupHolder>(capsule)->group;
+}
 
 Tensor gather(const Tensor& x, const Group& group, int64_t dim) {
   return group.size() == 1 ? x : Gather::apply(x, group, dim);

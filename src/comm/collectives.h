@@ -8,6 +8,10 @@
 
 #include "comm/group.h"
 
+namespace torch::autograd {
+struct AutogradContext;
+}
+
 namespace titan::comm {
 
 // Blocks along `dim` of all ranks behind each other; the consumers' work is split over the ranks,
@@ -22,5 +26,9 @@ at::Tensor replicate(const at::Tensor& x, const Group& group);
 // See Group::all_to_all; backward is the opposite exchange.
 at::Tensor all_to_all(const at::Tensor& x, const Group& group, int64_t split_dim,
                       int64_t concat_dim);
+
+// For autograd functions elsewhere: the group of a forward pass, for its backward pass.
+void keep_group(torch::autograd::AutogradContext* ctx, const Group& group);
+Group kept_group(torch::autograd::AutogradContext* ctx);
 
 }  // namespace titan::comm

@@ -74,7 +74,7 @@ Mesh make_mesh(const MeshShape& shape, int64_t rank, const GroupMaker& host,
   mesh.fsdp = along(device, "fsdp", kShard | kCp);
   mesh.cp = along(device, "cp", kCp);
   mesh.tp = along(device, "tp", kTp);
-  mesh.model = along(device, "model", kPp | kShard | kCp | kTp);
+  mesh.all = along(device, "all", ~0u);
   const auto stages = ranks_along(shape, mesh.at, kPp);
   if (shape.pp > 1 && (rank == stages.front() || rank == stages.back())) {
     mesh.ends = device("pp_ends", fmt::format("pp_ends/{}", stages.front()),

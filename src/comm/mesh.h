@@ -53,8 +53,8 @@ struct Mesh {
   Group world;  // of the host: small CPU tensors, checkpoints, agreement
   // Of the device. Groups over an axis of degree 1 are of one rank.
   Group pp, dp_replicate, fsdp /* dp_shard x cp */, cp, tp;
-  Group model;  // pp x dp_shard x cp x tp: the ranks that together hold each parameter once
-  Group ends;   // first and last pipeline rank, for weights that both hold; else one rank
+  Group all;   // of the device
+  Group ends;  // first and last pipeline rank, for weights that both hold; else one rank
 
   // Samples are dealt to `shape.data()` readers; cp, tp and pp ranks of one reader read the same.
   int64_t data_rank() const { return at.dp_replicate * shape.dp_shard + at.dp_shard; }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "nn/embedding.h"
 #include "ops/rms_norm.h"
 
 namespace titan::models {
@@ -28,11 +29,12 @@ nn::AttentionSizes attention_sizes(const ModelArgs& args) {
 Tensor block_forward(const DenseBlock& block, const ModelArgs& args, const Tensor& x,
                      nn::BlockRunner& runner, const nn::RotaryTables& rotary,
                      const nn::CacheView& view) {
+  const nn::Axes& axes = runner.axes();
   const Tensor normed = ops::rms_norm(x, runner.parameter(block.attention_norm), args.norm_eps);
-  const Tensor h =
-      x + nn::attention(block.attention.with(runner), attention_sizes(args), normed, rotary, view);
+  const Tensor h = x + nn::attention(block.attention.with(runner), attention_sizes(args), normed,
+                                     rotary, axes, view);
   const Tensor h_normed = ops::rms_norm(h, runner.parameter(block.ffn_norm), args.norm_eps);
-  return h + nn::feed_forward(block.feed_forward.with(runner), h_normed);
+  return h + nn::feed_forward(block.feed_forward.with(runner), h_normed, axes.tp);
 }
 
 // [B, 1, T, length + T]: a token sees itself and what came before it, except left padding. Padding
@@ -51,12 +53,16 @@ Tensor cache_mask(const nn::KvCache& cache, int64_t count, at::Device device) {
 }  // namespace
 
 void DenseModel::visit(const ParameterVisitor& visitor) {
-  visitor("tok_embeddings.weight", tok_embeddings_,
-          args_.tied ? output_init(args_) : nn::Init{.std = 1});
+  // A tied output of a part without the embedding is a copy of the embedding.
+  if (part_.embedding || (part_.output && args_.tied)) {
+    visitor("tok_embeddings.weight", tok_embeddings_,
+            args_.tied ? output_init(args_) : nn::Init{.std = 1});
+  }
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const std::string at = "layers." + std::to_string(i) + ".";
+    const auto layer = static_cast<size_t>(part_.first_layer) + i;
+    const std::string at = "layers." + std::to_string(layer) + ".";
     // Projections into the residual stream start smaller the deeper they are.
-    const nn::Init into_residual = normal(0.02 / std::sqrt(2.0 * static_cast<double>(i + 1)));
+    const nn::Init into_residual = normal(0.02 / std::sqrt(2.0 * static_cast<double>(layer + 1)));
     auto& [attention_norm, ffn_norm, attention, feed_forward] = blocks_[i];
     visitor(at + "attention.wq.weight", attention.wq, normal(0.02));
     visitor(at + "attention.wk.weight", attention.wk, normal(0.02));
@@ -72,6 +78,7 @@ void DenseModel::visit(const ParameterVisitor& visitor) {
     visitor(at + "attention_norm.weight", attention_norm, kOnes);
     visitor(at + "ffn_norm.weight", ffn_norm, kOnes);
   }
+  if (!part_.output) return;
   visitor("norm.weight", norm_, kOnes);
   if (!args_.tied) visitor("output.weight", output_, output_init(args_));
 }
@@ -92,25 +99,32 @@ const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device,
   return rotary_;
 }
 
-Tensor DenseModel::run_blocks(const Tensor& tokens, nn::BlockRunner& runner,
+Tensor DenseModel::run_blocks(const Tensor& input, nn::BlockRunner& runner,
                               const nn::RotaryTables& rotary, const nn::CacheView& view) {
-  Tensor x = at::embedding(tok_embeddings_, tokens).to(runner.compute_dtype());
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    const auto index = static_cast<int64_t>(i);
-    nn::CacheView block_view = view;
-    block_view.layer = index;
-    x = runner.run(index, x, [this, i, &runner, rotary, block_view](const Tensor& input) {
-      return block_forward(blocks_[i], args_, input, runner, rotary, block_view);
-    });
+  Tensor x = input;
+  if (part_.embedding) {
+    x = nn::embedding(runner.table(tok_embeddings_), input, args_.vocab_size, runner.axes().tp)
+            .to(runner.compute_dtype());
   }
-  return ops::rms_norm(x, runner.parameter(norm_), args_.norm_eps);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    nn::CacheView block_view = view;
+    block_view.layer = static_cast<int64_t>(i);
+    x = runner.run(part_.first_layer + static_cast<int64_t>(i), x,
+                   [this, i, &runner, rotary, block_view](const Tensor& block_input) {
+                     return block_forward(blocks_[i], args_, block_input, runner, rotary,
+                                          block_view);
+                   });
+  }
+  return part_.output ? ops::rms_norm(x, runner.parameter(norm_), args_.norm_eps) : x;
 }
 
-Tensor DenseModel::hidden(const Tensor& tokens, nn::BlockRunner& runner) {
-  return run_blocks(
-      tokens, runner,
-      rotary(tokens.size(1), tokens.device(), runner.compute_dtype()).narrow(0, tokens.size(1)),
-      {});
+Tensor DenseModel::hidden(const Tensor& x, nn::BlockRunner& runner, const Tensor& positions) {
+  // Between parts the tensor-parallel ranks split the sequence.
+  const int64_t count = x.size(1) * (part_.embedding ? 1 : runner.axes().tp.size());
+  const int64_t needed = count * runner.axes().cp.size();
+  const auto& tables = rotary(needed, x.device(), runner.compute_dtype());
+  const auto rows = positions.defined() ? tables.select(positions) : tables.narrow(0, count);
+  return run_blocks(x, runner, rows, {});
 }
 
 Tensor DenseModel::hidden(const Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) {

@@ -18,28 +18,31 @@ struct DenseBlock {
 class DenseModel : public Model {
  public:
   // Parameters are undefined until visit() has given them tensors.
-  explicit DenseModel(const ModelArgs& args)
-      : args_(args), blocks_(static_cast<size_t>(args.num_layers)) {}
+  explicit DenseModel(const ModelArgs& args) : DenseModel(args, ModelPart::whole(args)) {}
+  DenseModel(const ModelArgs& args, const ModelPart& part)
+      : args_(args), part_(part), blocks_(static_cast<size_t>(part.num_layers)) {}
 
   const ModelArgs& args() const override { return args_; }
   void visit(const ParameterVisitor& visitor) override;
-  at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner) override;
+  at::Tensor hidden(const at::Tensor& x, nn::BlockRunner& runner,
+                    const at::Tensor& positions) override;
   at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) override;
   const at::Tensor& output_weight() const override {
     return args_.tied ? tok_embeddings_ : output_;
   }
 
  private:
-  at::Tensor run_blocks(const at::Tensor& tokens, nn::BlockRunner& runner,
+  at::Tensor run_blocks(const at::Tensor& x, nn::BlockRunner& runner,
                         const nn::RotaryTables& rotary, const nn::CacheView& view);
   const nn::RotaryTables& rotary(int64_t positions, at::Device device,
                                  at::ScalarType compute_dtype);
 
   ModelArgs args_;
-  at::Tensor tok_embeddings_;  // [vocab, dim]
-  std::vector<DenseBlock> blocks_;
-  at::Tensor norm_;    // [dim]
-  at::Tensor output_;  // [vocab, dim], undefined when tied
+  ModelPart part_;
+  at::Tensor tok_embeddings_;       // [vocab, dim]
+  std::vector<DenseBlock> blocks_;  // of the part
+  at::Tensor norm_;                 // [dim]
+  at::Tensor output_;               // [vocab, dim], undefined when tied
   nn::RotaryTables rotary_;
 };
 

@@ -12,7 +12,20 @@ int64_t product(const std::vector<int64_t>& shape) {
   return numel;
 }
 
-std::vector<int64_t> shape_of(const std::string& name, const ModelArgs& a) {
+std::unique_ptr<Model> make(const ModelArgs& args, at::ScalarType dtype, at::Device device,
+                            const uint64_t* seed) {
+  auto model = std::make_unique<DenseModel>(args);
+  model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init& init) {
+    parameter = at::empty(parameter_shape(args, name), at::TensorOptions(dtype).device(device));
+    if (seed) nn::initialize(parameter, init, *seed, name);
+    parameter.set_requires_grad(true);
+  });
+  return model;
+}
+
+}  // namespace
+
+std::vector<int64_t> parameter_shape(const ModelArgs& a, const std::string& name) {
   const auto is = [&](std::string_view suffix) { return name.ends_with(suffix); };
   if (is("tok_embeddings.weight") || is("output.weight")) return {a.vocab_size, a.dim};
   if (is("wq.weight")) return {a.num_heads * a.head_dim, a.dim};
@@ -25,23 +38,10 @@ std::vector<int64_t> shape_of(const std::string& name, const ModelArgs& a) {
   return {a.dim};
 }
 
-std::unique_ptr<Model> make(const ModelArgs& args, at::ScalarType dtype, at::Device device,
-                            const uint64_t* seed) {
-  auto model = std::make_unique<DenseModel>(args);
-  model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init& init) {
-    parameter = at::empty(shape_of(name, args), at::TensorOptions(dtype).device(device));
-    if (seed) nn::initialize(parameter, init, *seed, name);
-    parameter.set_requires_grad(true);
-  });
-  return model;
-}
-
-}  // namespace
-
 std::vector<std::pair<std::string, std::vector<int64_t>>> parameter_shapes(const ModelArgs& args) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;
   DenseModel(args).visit([&](const std::string& name, at::Tensor&, const nn::Init&) {
-    shapes.emplace_back(name, shape_of(name, args));
+    shapes.emplace_back(name, parameter_shape(args, name));
   });
   return shapes;
 }
@@ -58,6 +58,10 @@ ParameterCount count_parameters(const ModelArgs& args) {
 std::unique_ptr<Model> make_model(const ModelArgs& args, at::ScalarType dtype, at::Device device,
                                   uint64_t seed) {
   return make(args, dtype, device, &seed);
+}
+
+std::unique_ptr<Model> make_part(const ModelArgs& args, const ModelPart& part) {
+  return std::make_unique<DenseModel>(args, part);
 }
 
 std::unique_ptr<Model> make_model_uninitialized(const ModelArgs& args, at::ScalarType dtype,

@@ -10,7 +10,7 @@
 
 namespace titan::nn {
 
-struct AttentionSizes {
+struct AttentionSizes {  // of the whole model
   int64_t num_heads, num_kv_heads, head_dim;
   double norm_eps;
   bool interleaved_rope;
@@ -25,8 +25,9 @@ struct Attention {
   Attention with(BlockRunner& runner) const;
 };
 
-// x [B, T, dim] -> [B, T, dim]. rotary: rows for these T positions.
+// x [B, T, dim], this rank's tokens -> the same shape. rotary: rows for the positions of the tokens
+// of all tensor-parallel ranks. The projections hold the heads of this rank (nn/heads.h).
 at::Tensor attention(const Attention& p, const AttentionSizes& sizes, const at::Tensor& x,
-                     const RotaryTables& rotary, const CacheView& view = {});
+                     const RotaryTables& rotary, const Axes& axes, const CacheView& view = {});
 
 }  // namespace titan::nn

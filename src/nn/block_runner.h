@@ -7,15 +7,23 @@
 
 #include <functional>
 
+#include "nn/axes.h"
+
 namespace titan::nn {
 
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;
 
+  // Begins the forward pass of one micro-batch.
+  virtual void begin_pass() {}
+
   // The parameter in the dtype of the computation, differentiable with respect to the stored one.
   virtual at::Tensor parameter(const at::Tensor& stored) = 0;
+  // The same for a table that rows are looked up in: perhaps still in its stored dtype.
+  virtual at::Tensor table(const at::Tensor& stored) { return parameter(stored); }
   virtual at::ScalarType compute_dtype() const = 0;
+  virtual const Axes& axes() const = 0;
 
   // body(x) for block `index` of the model, perhaps recomputed in the backward pass.
   virtual at::Tensor run(int64_t index, const at::Tensor& x,

@@ -15,8 +15,9 @@ struct FeedForward {
   }
 };
 
-// x [B, T, dim] -> [B, T, dim]. The result is the last thing its block computes: a recomputed block
+// x [B, T, dim], this rank's tokens -> the same shape; the hidden dimension is split over the
+// tensor-parallel ranks. The result is the last thing its block computes: a recomputed block
 // leaves it out.
-at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x);
+at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x, const comm::Group& tp);
 
 }  // namespace titan::nn

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -82,29 +83,64 @@ double normal_quantile(double u) {
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
+// Fills `count` elements that follow each other in the whole parameter from index `first` on.
 template <class T>
-void fill_normal(T* out, int64_t count, const Init& init, uint64_t key, int64_t first) {
+void fill_run(T* out, int64_t count, double std, double low, double width, uint64_t key,
+              int64_t first) {
+  std::array<uint32_t, 4> words{};
+  uint64_t block = ~uint64_t{0};
+  for (int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<uint64_t>(first + i);
+    if (index / 4 != block) {
+      block = index / 4;
+      words = philox(key, block);
+    }
+    const double u = (static_cast<double>(words[index % 4]) + 0.5) * 0x1p-32;
+    out[i] = static_cast<T>(std * normal_quantile(low + width * u));
+  }
+}
+
+// Global index of the first element of run `run`; a run is a row of the box's last dimension.
+int64_t first_of_run(int64_t run, const std::vector<int64_t>& shape, const comm::Box& box) {
+  int64_t index = box.begin.back(), stride = shape.back();
+  for (auto d = static_cast<int64_t>(shape.size()) - 2; d >= 0; --d) {
+    const auto i = static_cast<size_t>(d);
+    index += (box.begin[i] + run % box.shape[i]) * stride;
+    run /= box.shape[i];
+    stride *= shape[i];
+  }
+  return index;
+}
+
+template <class T>
+void fill_normal(T* out, const Init& init, uint64_t key, const std::vector<int64_t>& shape,
+                 const comm::Box& box) {
+  const int64_t numel = box.numel();
+  if (numel == 0) return;
   const double low = init.bound > 0 ? normal_cdf(-init.bound / init.std) : 0;
   const double width = init.bound > 0 ? 1 - 2 * low : 1;
-  at::parallel_for(0, count, 1 << 14, [&](int64_t begin, int64_t end) {
-    std::array<uint32_t, 4> words{};
-    uint64_t block = ~uint64_t{0};
-    for (int64_t i = begin; i < end; ++i) {
-      const auto index = static_cast<uint64_t>(first + i);
-      if (index / 4 != block) {
-        block = index / 4;
-        words = philox(key, block);
-      }
-      const double u = (static_cast<double>(words[index % 4]) + 0.5) * 0x1p-32;
-      out[i] = static_cast<T>(init.std * normal_quantile(low + width * u));
+  // Elements are independent of each other: cut anywhere.
+  at::parallel_for(0, numel, 1 << 14, [&](int64_t begin, int64_t end) {
+    const int64_t length = box.shape.back();
+    while (begin < end) {
+      const int64_t run = begin / length, offset = begin % length;
+      const int64_t count = std::min(end - begin, length - offset);
+      fill_run(out + begin, count, init.std, low, width, key,
+               first_of_run(run, shape, box) + offset);
+      begin += count;
     }
   });
 }
 
 }  // namespace
 
+void initialize(at::Tensor& parameter, const Init& init, uint64_t seed, std::string_view name) {
+  const auto shape = parameter.sizes().vec();
+  initialize(parameter, init, seed, name, shape, comm::Box::whole(shape));
+}
+
 void initialize(at::Tensor& parameter, const Init& init, uint64_t seed, std::string_view name,
-                int64_t first) {
+                const std::vector<int64_t>& shape, const comm::Box& box) {
   const at::NoGradGuard no_grad;
   if (init.kind == Init::Kind::kOnes) {
     parameter.fill_(1);
@@ -121,9 +157,9 @@ void initialize(at::Tensor& parameter, const Init& init, uint64_t seed, std::str
              : at::empty(parameter.sizes(),
                          at::TensorOptions().dtype(wide ? at::kDouble : at::kFloat));
   if (wide) {
-    fill_normal(drawn.mutable_data_ptr<double>(), drawn.numel(), init, key, first);
+    fill_normal(drawn.mutable_data_ptr<double>(), init, key, shape, box);
   } else {
-    fill_normal(drawn.mutable_data_ptr<float>(), drawn.numel(), init, key, first);
+    fill_normal(drawn.mutable_data_ptr<float>(), init, key, shape, box);
   }
   if (!direct) parameter.copy_(drawn);
 }

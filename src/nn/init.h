@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
+
+#include "comm/placement.h"
 
 namespace titan::nn {
 
@@ -17,11 +20,13 @@ struct Init {
       0;  // > 0: normal truncated to [-bound, bound] (absolute, not in standard deviations)
 };
 
-// Fills `parameter`, whose elements are the global elements [first, first + numel) in row-major
-// order of the whole parameter called `name`. Bits come from Philox4x32-10 (Salmon et al. 2011)
-// keyed by seed and name with the global index as the counter, normals from the inverse of the
-// distribution function (Wichura 1988, AS 241, PPND16).
-void initialize(at::Tensor& parameter, const Init& init, uint64_t seed, std::string_view name,
-                int64_t first = 0);
+// Fills `part`, the part `box` of the parameter called `name` of global shape `shape`. Bits come
+// from Philox4x32-10 (Salmon et al. 2011) keyed by seed and name with the global row-major index as
+// the counter, normals from the inverse of the distribution function (Wichura 1988, AS 241,
+// PPND16).
+void initialize(at::Tensor& part, const Init& init, uint64_t seed, std::string_view name,
+                const std::vector<int64_t>& shape, const comm::Box& box);
+// A whole parameter.
+void initialize(at::Tensor& parameter, const Init& init, uint64_t seed, std::string_view name);
 
 }  // namespace titan::nn

@@ -11,7 +11,9 @@ class PlainRunner : public BlockRunner {
   explicit PlainRunner(at::ScalarType compute_dtype) : compute_dtype_(compute_dtype) {}
 
   at::Tensor parameter(const at::Tensor& stored) override { return stored.to(compute_dtype_); }
+  at::Tensor table(const at::Tensor& stored) override { return stored; }
   at::ScalarType compute_dtype() const override { return compute_dtype_; }
+  const Axes& axes() const override { return axes_; }
 
   at::Tensor run(int64_t, const at::Tensor& x,
                  const std::function<at::Tensor(const at::Tensor&)>& body) override {
@@ -20,6 +22,7 @@ class PlainRunner : public BlockRunner {
 
  private:
   at::ScalarType compute_dtype_;
+  Axes axes_;
 };
 
 }  // namespace titan::nn

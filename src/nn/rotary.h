@@ -22,6 +22,10 @@ struct RotaryTables {
   RotaryTables narrow(int64_t begin, int64_t count) const {
     return {cos.narrow(0, begin, count), sin.narrow(0, begin, count)};
   }
+  // Rows by position, positions [T] int64 -> tables [T, head_dim/2].
+  RotaryTables select(const at::Tensor& positions) const {
+    return {cos.index_select(0, positions), sin.index_select(0, positions)};
+  }
   // Rows by position, positions [B, T] int64 -> tables [B, T, head_dim/2].
   RotaryTables gather(const at::Tensor& positions) const;
 };

@@ -107,6 +107,27 @@ class CollectHook : public torch::autograd::SavedVariableHooks {
   std::shared_ptr<Frame> frame_;
 };
 
+SavedTensorStore*& saved_tensor_store() {
+  thread_local SavedTensorStore* store = nullptr;
+  return store;
+}
+
+// Hook where a store is in use: keeps its handle, or the tensor.
+class StoreHook : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit StoreHook(SavedTensorStore* store) : store_(store) {}
+  void call_pack_hook(const Tensor& tensor) override {
+    handle_ = store_->handle(tensor);
+    if (!handle_) tensor_ = tensor.detach();
+  }
+  Tensor call_unpack_hook() override { return handle_ ? handle_() : tensor_; }
+
+ private:
+  SavedTensorStore* store_;
+  std::function<Tensor()> handle_;
+  Tensor tensor_;
+};
+
 class HookedEngine : public torch::autograd::Engine {
  public:
   static Engine& get() {
@@ -116,7 +137,10 @@ class HookedEngine : public torch::autograd::Engine {
   }
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     const Activity& now = activity();
-    if (!now.frame || now.keep_saved) return nullptr;
+    if (!now.frame || now.keep_saved) {
+      SavedTensorStore* store = saved_tensor_store();
+      return store ? std::make_unique<StoreHook>(store) : nullptr;
+    }
     if (now.replaying) return std::make_unique<CollectHook>(now.frame);
     return std::make_unique<IndexHook>(now.frame);
   }
@@ -137,6 +161,10 @@ bool saved_tensor_hooks_installed() {
   return &torch::autograd::Engine::get_default_engine() == &HookedEngine::get();
 }
 
+void use_saved_tensor_store(SavedTensorStore* store) { saved_tensor_store() = store; }
+
+bool is_replaying() { return activity().replaying; }
+
 Tensor recompute(const std::function<Tensor(const Tensor&)>& body, const Tensor& x, Kept kept) {
   if (!at::GradMode::is_enabled()) return body(x);
   TITAN_CHECK(saved_tensor_hooks_installed(), "recomputation without install_saved_tensor_hooks()");
@@ -155,7 +183,7 @@ Tensor output_for_replay(Replay replay, at::IntArrayRef shape, const Tensor& lik
   if (!now.frame) return compute();
   const bool selective = now.frame->kept == Kept::kExpensive;
   const bool unused =
-      replay == Replay::kOutputUnused || (selective && replay == Replay::kOutputOfAttention);
+      replay == Replay::kOutputUnused || (selective && replay == Replay::kInputOfKept);
   const bool keep = selective && replay == Replay::kOutputNeeded;
   if (now.replaying) {
     if (unused) return at::empty(shape, like.options());

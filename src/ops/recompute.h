@@ -19,15 +19,31 @@ enum class Kept {
 
 // What an op's output is for when its region runs again.
 enum class Replay {
-  kOutputNeeded,       // kept in a selective region, else computed again
-  kOutputUnused,       // nothing later in the region saves anything that depends on it
-  kOutputOfAttention,  // an input of attention alone: unused wherever attention is kept
+  kOutputNeeded,  // kept in a selective region, else computed again
+  kOutputUnused,  // nothing later in the region saves anything that depends on it
+  kInputOfKept,   // only read by an op whose own output a selective region keeps
 };
 
 // The engine hook behind all this. Call once after the devices are initialised: whoever installs an
 // engine later would replace it. hooks_installed() is asserted before the first step.
 void install_saved_tensor_hooks();
 bool saved_tensor_hooks_installed();
+
+// Something that can stand in for tensors that the graph saves: FSDP's gathered parameters, which
+// are gathered again when they are asked for.
+class SavedTensorStore {
+ public:
+  virtual ~SavedTensorStore() = default;
+  // How to get `x` back later; null when it is not one of its tensors. The result runs on the
+  // thread of the backward pass.
+  virtual std::function<at::Tensor()> handle(const at::Tensor& x) = 0;
+};
+
+// For all tensors that this thread's graphs save from now on; null: none.
+void use_saved_tensor_store(SavedTensorStore* store);
+
+// True while a region runs for the second time on this thread.
+bool is_replaying();
 
 // body(x), recomputed in the backward pass. body must be a pure function of x and of tensors that
 // do not change before the backward pass; it runs a second time on the thread that runs the

@@ -14,7 +14,7 @@ namespace {
 at::Tensor drawn(int64_t count, const Init& init, uint64_t seed, std::string_view name,
                  int64_t first = 0, at::ScalarType dtype = at::kFloat) {
   at::Tensor out = at::empty({count}, dtype);
-  initialize(out, init, seed, name, first);
+  initialize(out, init, seed, name, {int64_t{1} << 40}, {{first}, {count}});
   return out;
 }
 
@@ -69,6 +69,21 @@ TEST(Init, PiecesEqualTheWhole) {
       EXPECT_EQ(first, 100003);
     }
   }
+}
+
+TEST(Init, ABoxEqualsThatPartOfTheWhole) {
+  const Init init{.std = 0.02, .bound = 2};
+  at::Tensor whole = at::empty({37, 501});
+  initialize(whole, init, 5, "w");
+  at::set_num_threads(4);
+  for (const auto& box :
+       {comm::Box{{0, 0}, {37, 501}}, comm::Box{{3, 0}, {20, 501}}, comm::Box{{0, 250}, {37, 251}},
+        comm::Box{{36, 499}, {1, 2}}, comm::Box{{5, 7}, {0, 9}}}) {
+    at::Tensor part = at::empty(box.shape);
+    initialize(part, init, 5, "w", {37, 501}, box);
+    EXPECT_TRUE(at::equal(part, box.of(whole)));
+  }
+  at::set_num_threads(1);
 }
 
 TEST(Init, DoesNotDependOnThreadsStridesOrDtype) {

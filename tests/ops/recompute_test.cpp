@@ -32,7 +32,7 @@ struct Block {
 
   at::Tensor operator()(const at::Tensor& x) const {
     const int64_t b = x.size(0), t = x.size(1);
-    const auto qkv = ops::linear(rms_norm(x, norm, 1e-5), wqkv, Replay::kOutputOfAttention)
+    const auto qkv = ops::linear(rms_norm(x, norm, 1e-5), wqkv, Replay::kInputOfKept)
                          .view({b, t, 3, 2, 8})
                          .unbind(2);
     const auto y =

@@ -1,0 +1,187 @@
+#include "parallel/parameter_group.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+
+namespace titan::parallel {
+
+using at::Tensor;
+
+namespace {
+
+at::ScalarType reduce_dtype(const ShardOptions& options) {
+  return at::promote_types(options.parameter_dtype, at::kFloat);
+}
+
+// `placement` cut to this rank's chunk of rows.
+comm::Placement chunk_of(const comm::Placement& whole, const comm::Group& shard) {
+  comm::Placement chunk = whole;
+  const comm::Range rows = comm::chunk(whole.part.shape[0], shard.size(), shard.rank());
+  chunk.part = whole.part.cut(0, rows);
+  const comm::Range owned = comm::intersection(rows, {whole.owned.begin[0], whole.owned.shape[0]});
+  chunk.owned.shape[0] = owned.count;
+  chunk.owned.begin[0] = owned.count > 0 ? owned.begin - rows.begin : 0;
+  return chunk;
+}
+
+}  // namespace
+
+ParameterGroup::ParameterGroup(std::string label, const std::vector<comm::Placement>& wholes,
+                               const ShardOptions& options)
+    : label_(std::move(label)), options_(options) {
+  const int64_t ranks = options.shard.size();
+  for (const auto& whole : wholes) {
+    shapes_.push_back(whole.part.shape);
+    const int64_t rows = whole.part.shape[0];
+    rows_.push_back((rows + ranks - 1) / ranks);
+    row_numel_.push_back(rows == 0 ? 0 : whole.part.numel() / rows);
+    chunk_numel_ += rows_.back() * row_numel_.back();
+    placements_.push_back(chunk_of(whole, options.shard));
+  }
+  // Padding stays zero for the life of the group.
+  master_ =
+      at::zeros({chunk_numel_}, at::TensorOptions(options.parameter_dtype).device(options.device));
+  int64_t offset = 0;
+  for (size_t i = 0; i < wholes.size(); ++i) {
+    const auto& part = placements_[i].part;
+    leaves_.push_back(
+        master_.narrow(0, offset, part.numel()).view(part.shape).detach().requires_grad_());
+    offset += rows_[i] * row_numel_[i];
+  }
+  is_master_ = ranks == 1 && options.compute_dtype == options.parameter_dtype;
+}
+
+void ParameterGroup::start_gather() {
+  if (unsharded_ || gathering_.active() || is_master_) return;
+  const at::NoGradGuard no_grad;
+  gather_in_ = master_.to(options_.compute_dtype);
+  if (options_.shard.size() == 1) {
+    gather_out_ = gather_in_;
+    return;
+  }
+  gather_out_ = at::empty({options_.shard.size() * chunk_numel_}, gather_in_.options());
+  gathering_ = options_.shard.start_all_gather(gather_out_, gather_in_);
+}
+
+std::vector<Tensor> ParameterGroup::unpack(const Tensor& gathered) const {
+  const int64_t ranks = options_.shard.size();
+  const Tensor by_rank = gathered.view({ranks, chunk_numel_});
+  std::vector<Tensor> parameters;
+  int64_t offset = 0;
+  for (size_t i = 0; i < shapes_.size(); ++i) {
+    const int64_t chunk = rows_[i] * row_numel_[i];
+    auto padded = shapes_[i];
+    padded[0] = rows_[i] * ranks;
+    // A view of the gathered buffer on one rank; else a buffer of its own.
+    const Tensor rows = by_rank.narrow(1, offset, chunk).reshape(padded);
+    parameters.push_back(rows.narrow(0, 0, shapes_[i][0]));
+    offset += chunk;
+  }
+  return parameters;
+}
+
+void ParameterGroup::unshard() {
+  if (unsharded_) return;
+  const at::NoGradGuard no_grad;
+  start_gather();
+  gathering_.wait();
+  parameters_ = unpack(is_master_ ? master_ : gather_out_);
+  gather_in_.reset();
+  gather_out_.reset();
+  unsharded_ = true;
+}
+
+void ParameterGroup::reshard() {
+  gathering_.wait();
+  gather_in_.reset();
+  gather_out_.reset();
+  parameters_.clear();
+  unsharded_ = false;
+}
+
+// Gradients as they lie in a reduce-scatter's input: chunk r of every parameter in row r.
+Tensor ParameterGroup::pack(const std::vector<Tensor>& gradients) const {
+  const int64_t ranks = options_.shard.size();
+  const Tensor packed =
+      at::empty({ranks, chunk_numel_}, master_.options().dtype(reduce_dtype(options_)));
+  int64_t offset = 0;
+  for (size_t i = 0; i < shapes_.size(); ++i) {
+    const int64_t chunk = rows_[i] * row_numel_[i];
+    const Tensor place = packed.narrow(1, offset, chunk);
+    offset += chunk;
+    if (!gradients[i].defined()) {
+      place.zero_();
+      continue;
+    }
+    const Tensor flat = gradients[i].reshape({-1});
+    if (flat.numel() == ranks * chunk) {
+      place.copy_(flat.view({ranks, chunk}));
+      continue;
+    }
+    // The last chunks are short or empty.
+    place.zero_();
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const comm::Range range = comm::intersection({rank * chunk, chunk}, {0, flat.numel()});
+      if (range.count == 0) break;
+      place[rank].narrow(0, 0, range.count).copy_(flat.narrow(0, range.begin, range.count));
+    }
+  }
+  return packed.view({-1});
+}
+
+void ParameterGroup::reduce(const std::vector<Tensor>& gradients, bool last) {
+  const at::NoGradGuard no_grad;
+  drain();
+  Tensor packed = pack(gradients);
+  if (whole_sum_.defined()) packed.add_(std::exchange(whole_sum_, Tensor()));
+  if (!options_.shard_gradients && !last) {
+    whole_sum_ = packed;
+    return;
+  }
+  reduce_in_ = packed;
+  reduce_last_ = last;
+  has_reduced_ = true;
+  if (options_.shard.size() == 1) {
+    reduce_out_ = reduce_in_;
+    return;
+  }
+  reduce_out_ = at::empty({chunk_numel_}, packed.options());
+  reducing_ = options_.shard.start_reduce_scatter(reduce_out_, reduce_in_);
+}
+
+void ParameterGroup::drain() {
+  if (!reduce_out_.defined()) return;
+  const at::NoGradGuard no_grad;
+  reducing_.wait();
+  reduce_in_.reset();
+  if (chunk_sum_.defined()) {
+    chunk_sum_.add_(reduce_out_);
+  } else {
+    chunk_sum_ = reduce_out_;
+  }
+  reduce_out_.reset();
+  if (reduce_last_) replicating_ = options_.replicate.start_all_reduce(chunk_sum_);
+}
+
+void ParameterGroup::finish() {
+  const at::NoGradGuard no_grad;
+  // A group that no pass reached takes part in the reductions all the same: its peers may have
+  // gradients.
+  if (!has_reduced_ || (has_reduced_ && !reduce_last_)) {
+    reduce(std::vector<Tensor>(shapes_.size()), true);
+  }
+  drain();
+  replicating_.wait();
+  int64_t offset = 0;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const auto& part = placements_[i].part;
+    leaves_[i].mutable_grad() =
+        chunk_sum_.narrow(0, offset, part.numel()).view(part.shape).to(options_.parameter_dtype);
+    offset += rows_[i] * row_numel_[i];
+  }
+  chunk_sum_.reset();
+  has_reduced_ = reduce_last_ = false;
+}
+
+}  // namespace titan::parallel
