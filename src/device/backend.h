@@ -10,12 +10,25 @@
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/Stream.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
 namespace titan::device {
+
+struct ProcessGroupOptions {
+  int rank = 0, size = 1;  // in the group
+  double timeout_s = 300;  // of a collective
+  // Address of this host that the other ranks can reach; for groups that speak TCP themselves.
+  std::string listen_address = "127.0.0.1";
+};
 
 // Bytes of device memory. A backend without a caching allocator (CPU) reports the process's
 // resident set in both pairs.
@@ -79,6 +92,12 @@ class Backend {
   // work for every device whose backend is open. False: work runs in order where it is called,
   // streams are all the same one, and a c10::Event must not be recorded.
   virtual bool has_streams() const = 0;
+
+  // Joins the group of `options.size` ranks that meet in `store`, for tensors of this device: Gloo,
+  // NCCL or HCCL. Collective. Throws EnvironmentError when the library is missing or a rank does
+  // not come.
+  virtual c10::intrusive_ptr<c10d::Backend> make_process_group(
+      const c10::intrusive_ptr<c10d::Store>& store, const ProcessGroupOptions& options) = 0;
 
   // Computes something whose result is known on the selected device. nullopt: healthy; else one
   // line with the reason.

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "device/cpu/host.h"
+#include "device/cpu/process_group.h"
 #include "device/cpu/threads.h"
 
 namespace titan::device {
@@ -77,6 +78,11 @@ class CpuBackend final : public Backend {
                                          at::get_num_threads())};
   }
   bool has_streams() const override { return false; }
+
+  c10::intrusive_ptr<c10d::Backend> make_process_group(
+      const c10::intrusive_ptr<c10d::Store>& store, const ProcessGroupOptions& options) override {
+    return make_gloo_group(store, options);
+  }
 
   std::optional<std::string> health_check() override {
     const double sum = at::mm(at::ones({64, 64}), at::full({64, 64}, 0.5)).sum().item<double>();

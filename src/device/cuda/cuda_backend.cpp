@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "device/cuda/process_group.h"
 #include "device/cuda/peak_flops.h"
 #include "device/module.h"
 
@@ -101,6 +102,11 @@ class CudaBackend final : public Backend {
 
   PeakFlops peak_flops(c10::ScalarType) override { return peak_flops_of(device_name()); }
   bool has_streams() const override { return true; }
+
+  c10::intrusive_ptr<c10d::Backend> make_process_group(
+      const c10::intrusive_ptr<c10d::Store>& store, const ProcessGroupOptions& options) override {
+    return make_nccl_group(store, options);
+  }
 
   std::optional<std::string> health_check() override {
     constexpr int64_t kSize = 256;
