@@ -3,6 +3,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -52,14 +55,19 @@ constexpr Variable kKnown[] = {
     {"TERM", "terminal type; dumb or unset: no colours"},
 };
 
+bool is_known(const char* name) {
+  for (const auto& variable : kKnown) {
+    if (std::strcmp(variable.name, name) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const Variable> known() { return kKnown; }
 
 std::optional<std::string> get(const char* name) {
-  bool listed = false;
-  for (const auto& variable : kKnown) listed = listed || std::strcmp(variable.name, name) == 0;
-  TITAN_CHECK(listed, "environment variable {} is not in env.cpp's table", name);
+  TITAN_CHECK(is_known(name), "environment variable {} is not in env.cpp's table", name);
   const char* value = std::getenv(name);
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
@@ -77,6 +85,26 @@ std::optional<int64_t> get_int(const char* name) {
 
 void set_default(const char* name, const char* value) {
   if (!get(name)) setenv(name, value, /*overwrite=*/0);
+}
+
+void set(const Changes& changes) {
+  for (const auto& [name, value] : changes) {
+    TITAN_CHECK(is_known(name), "environment variable {} is not in env.cpp's table", name);
+    setenv(name, value.c_str(), /*overwrite=*/1);
+  }
+}
+
+std::vector<std::string> with(const Changes& changes) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    bool changed = false;
+    for (const auto& change : changes) changed = changed || name == change.first;
+    if (!changed) variables.emplace_back(text);
+  }
+  for (const auto& [name, value] : changes) variables.push_back(fmt::format("{}={}", name, value));
+  return variables;
 }
 
 }  // namespace titan::env

@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace titan::env {
 
@@ -26,5 +28,12 @@ std::optional<int64_t> get_int(const char* name);
 // Sets a variable of known() for libraries that are loaded later, unless the user has set it. Only
 // while the process has one thread of ours.
 void set_default(const char* name, const char* value);
+
+// Sets variables of known(), whatever they were. Only while the process has one thread of ours.
+using Changes = std::vector<std::pair<const char*, std::string>>;
+void set(const Changes& changes);
+
+// The environment of this process with `changes` applied, "NAME=value" each: for a child.
+std::vector<std::string> with(const Changes& changes);
 
 }  // namespace titan::env

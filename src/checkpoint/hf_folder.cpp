@@ -166,14 +166,13 @@ at::Tensor HfFolder::view(const std::string& name) const {
 void load_hf(const HfFolder& folder, std::span<const NamedTensor> targets,
              const ForeignNames& names) {
   std::vector<NamedShape> parameters;
-  for (const auto& target : targets)
-    parameters.push_back({target.name, target.tensor.sizes().vec()});
+  for (const auto& target : targets) parameters.push_back({target.name, target.shape()});
   check_contents(folder, parameters, names);
   const at::NoGradGuard no_grad;
   for (const auto& target : targets) {
     at::Tensor destination = target.tensor;
-    destination.copy_(
-        names.from_foreign(target.name, folder.view(names.foreign_name(target.name))));
+    destination.copy_(target.part_of(
+        names.from_foreign(target.name, folder.view(names.foreign_name(target.name)))));
   }
 }
 

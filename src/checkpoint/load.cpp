@@ -69,13 +69,13 @@ std::vector<std::string> load_part(const Step& step, Part part,
   for (const auto& target : targets) wanted.insert(target.name);
   auto unexpected = check_names(step, part, wanted, options.allow_unexpected);
   for (const auto& target : targets) {
-    check_shape(step, target.name, target.tensor.sizes());
+    check_shape(step, target.name, target.shape());
     if (!options.allow_cast) check_dtype(step, target);
   }
   const at::NoGradGuard no_grad;
   for (const auto& target : targets) {
     at::Tensor destination = target.tensor;
-    destination.copy_(step.view(target.name, options.verify));
+    destination.copy_(target.part_of(step.view(target.name, options.verify)));
   }
   return unexpected;
 }

@@ -99,7 +99,8 @@ std::vector<TensorSource> sources_of(std::span<const NamedTensor> tensors,
                                      std::optional<at::ScalarType> cast_to) {
   std::vector<TensorSource> sources;
   sources.reserve(tensors.size());
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor, placement] : tensors) {
+    TITAN_CHECK(!placement || placement->is_whole(), "a part of {} is no source", name);
     const auto dtype =
         cast_to && at::isFloatingType(tensor.scalar_type()) ? *cast_to : tensor.scalar_type();
     tag_of_dtype(dtype);

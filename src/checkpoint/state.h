@@ -7,15 +7,26 @@
 #include <ATen/ATen.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "comm/placement.h"
 
 namespace titan::checkpoint {
 
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
+  // Which part of the named tensor `tensor` is; nullopt: the whole.
+  std::optional<comm::Placement> placement = std::nullopt;
+
+  std::vector<int64_t> shape() const { return placement ? placement->shape : tensor.sizes().vec(); }
+  // What `tensor` is of `whole`, which has shape().
+  at::Tensor part_of(const at::Tensor& whole) const {
+    return placement ? placement->part.of(whole) : whole;
+  }
 };
 
 struct NamedShape {

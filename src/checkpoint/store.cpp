@@ -50,6 +50,12 @@ SaveResult save(const fs::path& folder, int64_t step, const Snapshot& snapshot,
                     sources_of(snapshot.optimizer), snapshot.state, options);
 }
 
+SaveResult save(const fs::path& folder, int64_t step, std::span<const TensorSource> model,
+                std::span<const TensorSource> optimizer, const nlohmann::json& state,
+                const SaveOptions& options) {
+  return save_parts(folder, step, model, optimizer, state, options);
+}
+
 SaveResult save_model(const fs::path& folder, int64_t step, std::span<const TensorSource> model,
                       const nlohmann::json& state, const SaveOptions& options) {
   return save_parts(folder, step, model, {}, state, options);

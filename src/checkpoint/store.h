@@ -36,6 +36,11 @@ struct SaveResult {
 SaveResult save(const std::filesystem::path& folder, int64_t step, const Snapshot& snapshot,
                 const SaveOptions& options = {});
 
+// The same, of tensors that are made while they are written.
+SaveResult save(const std::filesystem::path& folder, int64_t step,
+                std::span<const TensorSource> model, std::span<const TensorSource> optimizer,
+                const nlohmann::json& state, const SaveOptions& options = {});
+
 // The same, of model tensors that are made while they are written, and without optimizer.
 SaveResult save_model(const std::filesystem::path& folder, int64_t step,
                       std::span<const TensorSource> model, const nlohmann::json& state,

@@ -21,6 +21,7 @@ int run_config(Arguments arguments);
 int run_data(Arguments arguments);
 int run_doctor(Arguments arguments);
 int run_generate(Arguments arguments);
+int run_launch(Arguments arguments);
 int run_tokenizer(Arguments arguments);
 int run_report(Arguments arguments);
 int run_train(Arguments arguments);

@@ -5,6 +5,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"train", "train a model: titan train CONFIG.toml [--section.key value …]", run_train},
+    {"launch", "run a command as several processes: titan launch --nproc N -- train …", run_launch},
     {"generate", "write text with a trained model", run_generate},
     {"config", "show, explain or check a configuration", run_config},
     {"checkpoint", "list, check, import and export checkpoints", run_checkpoint},

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/world.h"
 #include "cli/command.h"
 #include "cli/versions.h"
 #include "config/help.h"
@@ -32,15 +33,26 @@ int run_train(Arguments words) {
     return 0;
   }
   const auto loaded = config::load(words);
-  log::configure({.color = log::wants_color(1) && !loaded.config.metrics.disable_color_printing});
-  for (const auto& warning : loaded.warnings) log::warning("{}", warning);
+  const auto& comm = loaded.config.comm;
+  const World world = read_world({.size = comm.world_size,
+                                  .rank = comm.rank,
+                                  .master_port = comm.master_port,
+                                  .master_addr = comm.master_addr});
+  publish(world);
+  // One line per event for the whole run: rank 0 writes it.
+  log::configure({.level = world.rank == 0 ? log::Level::kInfo : log::Level::kWarning,
+                  .color = log::wants_color(1) && !loaded.config.metrics.disable_color_printing,
+                  .prefix = world.rank == 0 ? "" : fmt::format("[rank{}]:", world.rank)});
+  if (world.rank == 0) {
+    for (const auto& warning : loaded.warnings) log::warning("{}", warning);
+  }
   config::require_runnable(loaded);
   log::info("titan version: {}", version_facts().front().second);
   log::info("Starting job: {}", loaded.config.job.description);
   if (loaded.config.job.print_config)
     log::info("Running with configs: {}", config::to_json(loaded.config));
-  save_config(loaded.config);
-  auto job = train::make_job(loaded.config);
+  if (world.rank == 0) save_config(loaded.config);
+  auto job = train::make_job(loaded.config, world);
   return train::run(
       job, {.command = "titan train " +
                        text::join(std::vector<std::string>(words.begin(), words.end()), " "),

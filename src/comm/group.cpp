@@ -206,6 +206,23 @@ void Group::broadcast(Tensor& x, int64_t from) const {
   }).wait();
 }
 
+std::vector<std::string> gather_text(const std::string& mine, const Group& group) {
+  if (group.size() == 1) return {mine};
+  const auto length = static_cast<int64_t>(mine.size());
+  const Tensor lengths = group.all_gather(at::tensor({length}, at::kLong), 0);
+  const int64_t longest = lengths.max().item<int64_t>();
+  if (longest == 0) return std::vector<std::string>(static_cast<size_t>(group.size()));
+  Tensor padded = at::zeros({longest}, at::kByte);
+  std::copy(mine.begin(), mine.end(), padded.mutable_data_ptr<uint8_t>());
+  const Tensor all = group.all_gather(padded, 0).view({group.size(), longest});
+  std::vector<std::string> texts;
+  for (int64_t rank = 0; rank < group.size(); ++rank) {
+    const auto* begin = reinterpret_cast<const char*>(all[rank].const_data_ptr<uint8_t>());
+    texts.emplace_back(begin, begin + lengths[rank].item<int64_t>());
+  }
+  return texts;
+}
+
 void Group::barrier() const {
   if (!state_) return;
   // Of a host group: an all-reduce of nothing much.

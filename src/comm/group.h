@@ -99,4 +99,7 @@ class Group {
   int64_t rank_ = 0;
 };
 
+// The texts of all ranks of a host group, by rank.
+std::vector<std::string> gather_text(const std::string& mine, const Group& group);
+
 }  // namespace titan::comm

@@ -59,6 +59,11 @@ int64_t rank_at(const MeshShape& shape, const Coordinates& at) {
          at.tp;
 }
 
+int64_t data_rank(const MeshShape& shape, int64_t rank) {
+  const Coordinates at = coordinates_of(shape, rank);
+  return at.dp_replicate * shape.dp_shard + at.dp_shard;
+}
+
 Mesh make_mesh(const MeshShape& shape, int64_t rank, const GroupMaker& host,
                const GroupMaker& device, std::shared_ptr<RankContext> context) {
   Mesh mesh{.shape = shape, .at = coordinates_of(shape, rank), .rank = rank, .context = context};

@@ -44,6 +44,9 @@ int64_t rank_at(const MeshShape& shape, const Coordinates& at);
 using GroupMaker = std::function<Group(const std::string& axis, const std::string& id,
                                        const std::vector<int64_t>& ranks)>;
 
+// Which of the shape.data() readers of samples a rank is; its cp, tp and pp ranks read the same.
+int64_t data_rank(const MeshShape& shape, int64_t rank);
+
 struct Mesh {
   MeshShape shape;
   Coordinates at;
@@ -56,8 +59,6 @@ struct Mesh {
   Group all;   // of the device
   Group ends;  // first and last pipeline rank, for weights that both hold; else one rank
 
-  // Samples are dealt to `shape.data()` readers; cp, tp and pp ranks of one reader read the same.
-  int64_t data_rank() const { return at.dp_replicate * shape.dp_shard + at.dp_shard; }
   // The rank whose value counts where cp, tp and pp ranks know the same.
   bool is_data_leader() const { return at.cp == 0 && at.tp == 0 && at.pp == 0; }
 };

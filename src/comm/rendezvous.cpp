@@ -87,9 +87,8 @@ void sign_in(c10d::Store& store, const World& world, double timeout_s) {
   const auto key = [](int64_t rank) { return "rank/" + std::to_string(rank); };
   const std::string at = endpoint(world.master_addr, world.master_port);
   if (store.add(key(world.rank) + "/count", 1) > 1) {
-    throw EnvironmentError(
-        "[comm] two processes at {} are rank {} of {} — give each its own RANK", at, world.rank,
-        world.size);
+    throw EnvironmentError("[comm] two processes at {} are rank {} of {} — give each its own RANK",
+                           at, world.rank, world.size);
   }
   store.set(key(world.rank), bytes_of(std::to_string(world.size)));
   const Stopwatch watch;
@@ -136,9 +135,9 @@ struct Rendezvous::State {
 };
 
 Rendezvous::Rendezvous(const World& world, double timeout_s)
-    : state_(std::make_shared<State>(
-          State{world, timeout_s, own_address(world.master_addr, world.master_port),
-                open_store(world, timeout_s)})) {
+    : state_(std::make_shared<State>(State{world, timeout_s,
+                                           own_address(world.master_addr, world.master_port),
+                                           open_store(world, timeout_s)})) {
   sign_in(*state_->store, world, timeout_s);
 }
 
@@ -152,7 +151,8 @@ GroupMaker Rendezvous::host(std::shared_ptr<RankContext> context) const {
   };
 }
 
-GroupMaker Rendezvous::device(device::Backend& backend, std::shared_ptr<RankContext> context) const {
+GroupMaker Rendezvous::device(device::Backend& backend,
+                              std::shared_ptr<RankContext> context) const {
   return [state = state_, &backend, context](const std::string& axis, const std::string& id,
                                              const std::vector<int64_t>& ranks) {
     const auto store = c10::make_intrusive<c10d::PrefixStore>("device/" + id, state->store);

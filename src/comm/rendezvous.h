@@ -1,6 +1,6 @@
-// Where the processes of a run meet: a TCP store on rank 0's host (or torchrun's own), through which
-// every process group is made. Checks that all ranks came, none twice, and that they agree on their
-// number.
+// Where the processes of a run meet: a TCP store on rank 0's host (or torchrun's own), through
+// which every process group is made. Checks that all ranks came, none twice, and that they agree on
+// their number.
 #pragma once
 
 #include <memory>

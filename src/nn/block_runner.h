@@ -17,6 +17,10 @@ class BlockRunner {
 
   // Begins the forward pass of one micro-batch.
   virtual void begin_pass() {}
+  // Whether the backward passes that follow are the last of the step.
+  virtual void set_last_pass(bool) {}
+  // After the last backward pass of a step: every stored parameter has its gradient. Collective.
+  virtual void finish_gradients() {}
 
   // The parameter in the dtype of the computation, differentiable with respect to the stored one.
   virtual at::Tensor parameter(const at::Tensor& stored) = 0;

@@ -14,6 +14,14 @@ Tensor global_norm(at::TensorList gradients) {
   return at::linalg_vector_norm(at::stack(norms), 2);
 }
 
+Tensor sum_of_squares(at::TensorList gradients, const at::TensorOptions& scalar) {
+  std::vector<Tensor> filled;
+  for (const auto& gradient : gradients) {
+    if (gradient.numel() > 0) filled.push_back(gradient);
+  }
+  return filled.empty() ? at::zeros({}, scalar) : global_norm(filled).square();
+}
+
 Adam::Adam(const config::Optimizer& config, std::vector<std::pair<std::string, Tensor>> parameters)
     : decoupled_(config.name == "AdamW"),
       beta1_(config.beta1),
@@ -47,7 +55,17 @@ void Adam::clear_gradients() {
 
 void Adam::step(const Inputs& in) {
   const at::NoGradGuard no_grad;
-  auto gradients = this->gradients();
+  // Sharded parameters may have no rows here.
+  std::vector<Tensor> parameters, gradients, exp_avg, exp_avg_sq, steps;
+  const auto all = this->gradients();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].numel() == 0) continue;
+    parameters.push_back(parameters_[i]);
+    gradients.push_back(all[i]);
+    exp_avg.push_back(exp_avg_[i]);
+    exp_avg_sq.push_back(exp_avg_sq_[i]);
+    steps.push_back(steps_[i]);
+  }
   std::optional<Tensor> divisor = in.divisor.to(at::kFloat), found_inf;
   if (in.found_inf.defined()) found_inf = in.found_inf;
   if (parameters_[0].scalar_type() == at::kDouble) {
@@ -57,8 +75,9 @@ void Adam::step(const Inputs& in) {
   }
   at::_foreach_add_(steps_, 1);
   const auto fused = [&](const auto& lr) {
+    if (parameters.empty()) return;
     const auto update = [&](auto&& kernel) {
-      kernel(parameters_, gradients, exp_avg_, exp_avg_sq_, at::TensorList(), steps_, lr, beta1_,
+      kernel(parameters, gradients, exp_avg, exp_avg_sq, at::TensorList(), steps, lr, beta1_,
              beta2_, weight_decay_, eps_,
              /*amsgrad=*/false, /*maximize=*/false, divisor, found_inf);
     };

@@ -17,6 +17,9 @@ namespace titan::optim {
 // device.
 at::Tensor global_norm(at::TensorList gradients);
 
+// The sum of their squares, likewise; gradients without elements and an empty list give 0.
+at::Tensor sum_of_squares(at::TensorList gradients, const at::TensorOptions& scalar);
+
 class Adam {
  public:
   // parameters: leaves that require gradients. States are zeros of their dtype, a step count is

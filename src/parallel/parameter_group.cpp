@@ -14,18 +14,17 @@ at::ScalarType reduce_dtype(const ShardOptions& options) {
   return at::promote_types(options.parameter_dtype, at::kFloat);
 }
 
-// `placement` cut to this rank's chunk of rows.
-comm::Placement chunk_of(const comm::Placement& whole, const comm::Group& shard) {
+}  // namespace
+
+comm::Placement shard_chunk(const comm::Placement& whole, int64_t ranks, int64_t rank) {
   comm::Placement chunk = whole;
-  const comm::Range rows = comm::chunk(whole.part.shape[0], shard.size(), shard.rank());
+  const comm::Range rows = comm::chunk(whole.part.shape[0], ranks, rank);
   chunk.part = whole.part.cut(0, rows);
   const comm::Range owned = comm::intersection(rows, {whole.owned.begin[0], whole.owned.shape[0]});
   chunk.owned.shape[0] = owned.count;
   chunk.owned.begin[0] = owned.count > 0 ? owned.begin - rows.begin : 0;
   return chunk;
 }
-
-}  // namespace
 
 ParameterGroup::ParameterGroup(std::string label, const std::vector<comm::Placement>& wholes,
                                const ShardOptions& options)
@@ -37,7 +36,7 @@ ParameterGroup::ParameterGroup(std::string label, const std::vector<comm::Placem
     rows_.push_back((rows + ranks - 1) / ranks);
     row_numel_.push_back(rows == 0 ? 0 : whole.part.numel() / rows);
     chunk_numel_ += rows_.back() * row_numel_.back();
-    placements_.push_back(chunk_of(whole, options.shard));
+    placements_.push_back(shard_chunk(whole, ranks, options.shard.rank()));
   }
   // Padding stays zero for the life of the group.
   master_ =

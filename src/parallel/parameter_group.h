@@ -16,6 +16,9 @@
 
 namespace titan::parallel {
 
+// What rank `rank` of `ranks` on the shard axis holds of `whole`: a chunk of its rows.
+comm::Placement shard_chunk(const comm::Placement& whole, int64_t ranks, int64_t rank);
+
 struct ShardOptions {
   comm::Group shard;      // ranks that share the parameters
   comm::Group replicate;  // ranks that hold the same chunk

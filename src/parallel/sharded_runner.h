@@ -50,10 +50,8 @@ class ShardedRunner : public nn::BlockRunner, private ops::SavedTensorStore {
   at::Tensor run(int64_t index, const at::Tensor& x,
                  const std::function<at::Tensor(const at::Tensor&)>& body) override;
 
-  // Set before the last backward pass of a step begins, false again for the next step's.
-  void set_last_pass(bool last) { last_pass_ = last; }
-  // After it: every leaf has the gradient of the step. Collective.
-  void finish_gradients();
+  void set_last_pass(bool last) override { last_pass_ = last; }
+  void finish_gradients() override;
 
   const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
 

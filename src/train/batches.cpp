@@ -1,8 +1,26 @@
 #include "train/batches.h"
 
 namespace titan::train {
+namespace {
 
-MicroBatch to_device(const data::SampleBatch& batch, at::Device device) {
+// What the readers agree on, summed over the world: every reader counts once.
+struct Counts {
+  int64_t valid_tokens = 0, tokens = 0, micro_batches = 0;  // the last one: the largest
+};
+
+Counts over_readers(const Counts& mine, const comm::Mesh& mesh) {
+  if (mesh.shape.world() == 1) return mine;
+  const int64_t once = mesh.is_data_leader() ? 1 : 0;
+  at::Tensor sums = at::tensor({once * mine.valid_tokens, once * mine.tokens}, at::kLong);
+  at::Tensor largest = at::tensor({mine.micro_batches}, at::kLong);
+  mesh.world.start_all_reduce(sums).wait();
+  mesh.world.start_all_reduce(largest, comm::Reduce::kMax).wait();
+  return {sums[0].item<int64_t>(), sums[1].item<int64_t>(), largest[0].item<int64_t>()};
+}
+
+}  // namespace
+
+MicroBatch to_device(const data::SampleBatch& batch, at::Device device, const comm::Mesh& mesh) {
   // Ids travel as int32; the device widens them.
   const auto move = [&](const std::vector<int32_t>& ids) {
     const auto on_host = at::from_blob(const_cast<int32_t*>(ids.data()),
@@ -12,16 +30,25 @@ MicroBatch to_device(const data::SampleBatch& batch, at::Device device) {
   return {move(batch.inputs), move(batch.labels)};
 }
 
-std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device) {
+std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device,
+                                     const comm::Mesh& mesh) {
   StepBatches step;
+  Counts mine;
   for (int64_t i = 0; i < count; ++i) {
     const auto batch = loader.next();
     if (!batch) break;
-    step.micro_batches.push_back(to_device(*batch, device));
-    step.valid_tokens += batch->valid_tokens;
-    step.tokens += batch->num_samples * batch->seq_len;
+    step.micro_batches.push_back(to_device(*batch, device, mesh));
+    mine.valid_tokens += batch->valid_tokens;
+    mine.tokens += batch->num_samples * batch->seq_len;
   }
-  if (step.valid_tokens == 0) return std::nullopt;
+  mine.micro_batches = static_cast<int64_t>(step.micro_batches.size());
+  const Counts all = over_readers(mine, mesh);
+  if (all.valid_tokens == 0) return std::nullopt;
+  while (static_cast<int64_t>(step.micro_batches.size()) < all.micro_batches) {
+    step.micro_batches.push_back(to_device(loader.empty_batch(), device, mesh));
+  }
+  step.valid_tokens = all.valid_tokens;
+  step.tokens = all.tokens;
   return step;
 }
 

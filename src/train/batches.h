@@ -11,14 +11,18 @@ namespace titan::train {
 
 struct StepBatches {
   std::vector<MicroBatch> micro_batches;
+  // Over all ranks:
   int64_t valid_tokens = 0;  // labels that count
   int64_t tokens = 0;        // all labels, padding included: what throughput is counted in
 };
 
-MicroBatch to_device(const data::SampleBatch& batch, at::Device device);
+// This rank's part of a batch.
+MicroBatch to_device(const data::SampleBatch& batch, at::Device device, const comm::Mesh& mesh);
 
-// The `count` batches of one step. nullopt when a finite set has nothing more; a step that is only
-// partly filled at its end is returned short.
-std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device);
+// The `count` batches of one step of this reader. nullopt on every rank when no reader has more of
+// a finite set; a step that is only partly filled at its end is returned short, with as many
+// micro-batches on every rank. Collective.
+std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device,
+                                     const comm::Mesh& mesh);
 
 }  // namespace titan::train

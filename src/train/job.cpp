@@ -2,13 +2,17 @@
 
 #include <random>
 
+#include "base/address.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/rendezvous.h"
 #include "data/loader_options.h"
 #include "device/registry.h"
 #include "models/registry.h"
 #include "ops/recompute.h"
-#include "parallel/single_device.h"
+#include "train/assembly.h"
+#include "train/layout.h"
 
 namespace titan::train {
 namespace {
@@ -21,37 +25,56 @@ at::ScalarType parse_dtype(const std::string& name) {
   throw Error("[training] dtype '{}' is not one of float32, bfloat16, float16, float64", name);
 }
 
-uint64_t choose_seed(const config::Debug& debug) {
+// Rank 0's choice, on all ranks.
+uint64_t choose_seed(const config::Debug& debug, const comm::Mesh& mesh) {
   if (debug.seed) return static_cast<uint64_t>(*debug.seed);
-  const uint64_t seed = std::random_device{}();
-  log::info("Seed {} was drawn; debug.seed = {} repeats this run", seed, seed);
-  return seed;
+  at::Tensor seed = at::tensor({static_cast<int64_t>(std::random_device{}())}, at::kLong);
+  mesh.world.broadcast(seed, 0);
+  const auto drawn = static_cast<uint64_t>(seed.item<int64_t>());
+  log::info("Seed {} was drawn; debug.seed = {} repeats this run", drawn, drawn);
+  return drawn;
+}
+
+Reshard reshard_of(const config::JobConfig& config) {
+  // zero_stage speaks of the same mechanism in other words.
+  if (config.npu.zero_stage == 3) return Reshard::kAlways;
+  if (config.npu.zero_stage == 1 || config.npu.zero_stage == 2) return Reshard::kNever;
+  const auto& policy = config.parallelism.fsdp_reshard_after_forward;
+  if (policy == "always") return Reshard::kAlways;
+  return policy == "never" ? Reshard::kNever : Reshard::kDefault;
 }
 
 TrainingState make_state(const config::JobConfig& config, const models::ModelArgs& args,
-                         const Job& job) {
-  const at::Device device = job.backend->device();
-  const bool scaled = job.compute_dtype == at::kHalf;
-  TrainingState state{.model = models::make_model(args, job.parameter_dtype, device, job.seed),
-                      .runner = nullptr,
-                      .optimizer = nullptr,
-                      .loss_scale = optim::LossScale(scaled, device),
-                      .schedule = optim::make_schedule(config.lr_scheduler, job.total_steps)};
+                         const comm::Mesh& mesh, const Job& job) {
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, args.num_layers);
   log::info("Activation recomputation: {}", parallel::describe(plan));
-  state.runner = std::make_unique<parallel::SingleDeviceRunner>(job.compute_dtype, plan);
-  std::vector<std::pair<std::string, at::Tensor>> parameters;
-  state.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
-    parameters.emplace_back(name, parameter);
-  });
-  state.optimizer = std::make_unique<optim::Adam>(config.optimizer, std::move(parameters));
+  TrainingState state = assemble(args, mesh,
+                                 {.parameter_dtype = job.parameter_dtype,
+                                  .compute_dtype = job.compute_dtype,
+                                  .device = job.backend->device(),
+                                  .seed = job.seed,
+                                  .optimizer = config.optimizer,
+                                  .plan = plan,
+                                  .reshard = reshard_of(config),
+                                  .whole_gradients = config.npu.zero_stage == 1});
+  state.schedule = optim::make_schedule(config.lr_scheduler, job.total_steps);
   state.peak_lr = config.optimizer.lr;
   state.max_norm = config.training.max_norm;
   state.loss_chunk_tokens = config.training.loss_chunk_tokens;
-  const auto scalar_dtype = job.parameter_dtype == at::kDouble ? at::kDouble : at::kFloat;
-  state.lr = at::zeros({}, at::TensorOptions(scalar_dtype).device(device));
-  state.inverse_valid_tokens = at::zeros({}, at::TensorOptions(scalar_dtype).device(device));
   return state;
+}
+
+comm::Mesh meet(const config::JobConfig& config, const comm::MeshShape& shape, const World& world,
+                device::Backend& backend) {
+  if (world.size == 1) return {};
+  const Stopwatch watch;
+  const auto context = std::make_shared<comm::RankContext>();
+  const comm::Rendezvous rendezvous(world, static_cast<double>(config.comm.init_timeout_seconds));
+  comm::Mesh mesh = comm::make_mesh(shape, world.rank, rendezvous.host(context),
+                                    rendezvous.device(backend, context), context);
+  log::info("{} processes met at {} in {:.2f} s: {}", world.size,
+            endpoint(world.master_addr, world.master_port), watch.seconds(), comm::describe(shape));
+  return mesh;
 }
 
 void check_vocabulary(const models::ModelArgs& args, const data::Tokenizer& tokenizer,
@@ -72,9 +95,10 @@ at::ScalarType compute_dtype(const config::Training& training) {
   return parameters == at::kFloat ? parse_dtype(training.mixed_precision_param) : parameters;
 }
 
-Job make_job(const config::JobConfig& config) {
+Job make_job(const config::JobConfig& config, const World& world) {
   const auto& training = config.training;
   const models::ModelArgs args = models::resolve(config.model, training.seq_len);
+  const comm::MeshShape shape = mesh_shape(config, args, world.size);
   // The device module must be loaded before anything else touches libtorch's devices or seeds.
   auto backend =
       device::open_backend({.name = config.device.name, .threads = config.device.threads});
@@ -83,24 +107,27 @@ Job make_job(const config::JobConfig& config) {
 
   const std::string assets = config.model.tokenizer_path.value_or(config.model.hf_assets_path);
   Job job{.config = config,
+          .world = world,
           .backend = std::move(backend),
           .tokenizer = data::load_tokenizer(assets),
           .state = {.loss_scale = optim::LossScale(false, at::kCPU)}};
   check_vocabulary(args, *job.tokenizer, assets);
-  const int64_t global =
-      training.global_batch_size > 0 ? training.global_batch_size : training.local_batch_size;
-  job.accumulation_steps = global / training.local_batch_size;
+  const int64_t readers = shape.data();
+  const int64_t reader = comm::data_rank(shape, world.rank);
+  const int64_t step = training.local_batch_size * readers;
+  job.accumulation_steps = training.global_batch_size > 0 ? training.global_batch_size / step : 1;
   job.total_steps = training.steps;
-  job.loader = std::make_unique<data::Loader>(data::training_loader(training, config.data, 0, 1),
-                                              *job.tokenizer);
+  job.loader = std::make_unique<data::Loader>(
+      data::training_loader(training, config.data, reader, readers), *job.tokenizer);
   job.parameter_dtype = parse_dtype(training.dtype);
   job.compute_dtype = compute_dtype(training);
-  job.seed = choose_seed(config.debug);
+  const comm::Mesh mesh = meet(config, shape, world, *job.backend);
+  job.seed = choose_seed(config.debug, mesh);
   job.backend->seed(job.seed);
-  job.state = make_state(config, args, job);
+  job.state = make_state(config, args, mesh, job);
   if (config.validation.enable) {
     auto loader = std::make_unique<data::Loader>(
-        data::validation_loader(config.validation, config.data, 0, 1), *job.tokenizer);
+        data::validation_loader(config.validation, config.data, reader, readers), *job.tokenizer);
     job.evaluation = std::make_unique<Evaluation>(std::move(loader), *job.tokenizer,
                                                   config.validation.steps, job.backend->device());
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/world.h"
 #include "config/job_config.h"
 #include "data/loader.h"
 #include "data/tokenizer/tokenizer.h"
@@ -17,6 +18,7 @@ namespace titan::train {
 
 struct Job {
   config::JobConfig config;
+  World world;
   std::unique_ptr<device::Backend> backend;
   std::unique_ptr<data::Tokenizer> tokenizer;
   std::unique_ptr<data::Loader> loader;
@@ -33,7 +35,8 @@ struct Job {
 // own.
 at::ScalarType compute_dtype(const config::Training& training);
 
-// Logs what it does. Throws Error or EnvironmentError.
-Job make_job(const config::JobConfig& config);
+// Logs what it does. Throws Error or EnvironmentError. Collective: the ranks of `world` meet here,
+// after each has checked what it can check alone.
+Job make_job(const config::JobConfig& config, const World& world);
 
 }  // namespace titan::train

@@ -32,6 +32,8 @@ observe::MetricsOptions metrics_options(const Job& job, int64_t resumed_step) {
           .log_freq = config.metrics.log_freq,
           .total_steps = job.total_steps,
           .resumed_step = resumed_step,
+          .writer = job.world.rank == 0,
+          .rank = job.world.rank,
           .enable_jsonl = config.metrics.enable_jsonl,
           .enable_tensorboard = config.metrics.enable_tensorboard,
           .tensorboard_folder = config.metrics.save_tb_folder,
@@ -47,9 +49,11 @@ class Loop {
         saving_(saving),
         record_(std::move(record)),
         metrics_(metrics_options(job, resumed_step)),
-        throughput_({.flops_per_token = record_.flops_per_token,
-                     .peak_flops = record_.peak_flops,
-                     .tokens_seen = job.state.tokens_seen}) {
+        throughput_(
+            {.flops_per_token = record_.flops_per_token,
+             .peak_flops = record_.peak_flops,
+             .devices_per_replica = job.state.mesh.shape.world() / job.state.mesh.shape.data(),
+             .tokens_seen = job.state.tokens_seen}) {
     record_.tensorboard_folder = metrics_.tensorboard_path().string();
     record_.checkpoint_folder = saving.folder().string();
   }
@@ -62,6 +66,10 @@ class Loop {
   void log_step(const StepResult& result, double lr);
   void validate();
   void finish(observe::RunStatus status);
+  void write_record() const {
+    if (job_.world.rank == 0) observe::write_run_record(job_.config.job.dump_folder, record_);
+  }
+  int agreed_signal(const StopSignals& signals) const;
   observe::StepMetrics memory_metrics();
 
   Job& job_;
@@ -142,7 +150,8 @@ void Loop::validate() {
 // False when the data has ended.
 bool Loop::one_step() {
   TrainingState& state = job_.state;
-  const auto batches = next_step(*job_.loader, job_.accumulation_steps, job_.backend->device());
+  const auto batches =
+      next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(), state.mesh);
   if (!batches) return false;
   const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);
   state.lr.fill_(lr);
@@ -151,7 +160,8 @@ bool Loop::one_step() {
   ++state.step;
   state.tokens_seen += batches->tokens;
   const double waited = job_.loader->wait_s();
-  throughput_.add_step(batches->tokens, batches->tokens, waited - std::exchange(waited_s_, waited));
+  throughput_.add_step(batches->tokens / state.mesh.shape.data(), batches->tokens,
+                       waited - std::exchange(waited_s_, waited));
   if (metrics_.should_log(state.step)) log_step(result, lr);
   const bool last = state.step == job_.total_steps;
   const auto& validation = job_.config.validation;
@@ -174,7 +184,7 @@ void Loop::finish(observe::RunStatus status) {
   record_.average_tokens_per_second = throughput_.average_tokens_per_second();
   record_.training_s += throughput_.seconds();
   record_.peak_memory = std::max(record_.peak_memory, job_.backend->memory().reserved_peak);
-  observe::write_run_record(job_.config.job.dump_folder, record_);
+  write_record();
   for (const auto& line : job_.loader->report().lines()) log::info("{}", line);
   const observe::FinalFacts facts{.record = record_,
                                   .process_s = seconds_since_process_start(),
@@ -186,13 +196,24 @@ void Loop::finish(observe::RunStatus status) {
   for (const auto& line : observe::final_summary(facts)) log::info("{}", line);
 }
 
+// Signals reach the ranks at different steps; all stop after the same one.
+int Loop::agreed_signal(const StopSignals& signals) const {
+  const auto& mesh = job_.state.mesh;
+  if (mesh.shape.world() == 1) return signals.received();
+  at::Tensor signal = at::tensor({signals.received()}, at::kInt);
+  mesh.world.start_all_reduce(signal, comm::Reduce::kMax).wait();
+  return signal.item<int>();
+}
+
 int Loop::run() {
   const StopSignals signals;
   startup_s_ = seconds_since_process_start();
   first_step_ = job_.state.step + 1;
   bool more = true;
   try {
-    while (job_.state.step < job_.total_steps && signals.received() == 0 && (more = one_step())) {
+    int signal = 0;
+    while (job_.state.step < job_.total_steps && (signal = agreed_signal(signals)) == 0 &&
+           (more = one_step())) {
     }
     const bool idle = !last_result_.has_value();
     if (!more && idle && job_.state.step == 0) {
@@ -201,7 +222,7 @@ int Loop::run() {
           "tokens",
           job_.config.training.seq_len * job_.config.training.local_batch_size);
     }
-    if (const int signal = signals.received(); signal != 0 && job_.state.step < job_.total_steps) {
+    if (signal != 0 && job_.state.step < job_.total_steps) {
       metrics_.clear_progress();
       log::warning("Stopped by {} after step {}", signal == SIGINT ? "SIGINT" : "SIGTERM",
                    job_.state.step);
@@ -221,7 +242,7 @@ int Loop::run() {
     record_.error = error.what();
     record_.end_time = unix_time();
     record_.last_step = job_.state.step;
-    observe::write_run_record(job_.config.job.dump_folder, record_);
+    write_record();
     throw;
   }
   finish(observe::RunStatus::kFinished);
@@ -245,7 +266,9 @@ int run(Job& job, const RunContext& context) {
   TITAN_CHECK(ops::saved_tensor_hooks_installed(), "another autograd engine replaced titan's");
   const auto record =
       observe::begin_record(job.config.job.dump_folder, run_record(job, context), resumed_step > 0);
-  observe::write_run_record(job.config.job.dump_folder, record);
+  // Every rank has read what an earlier session left before rank 0 writes.
+  job.state.mesh.world.barrier();
+  if (job.world.rank == 0) observe::write_run_record(job.config.job.dump_folder, record);
   for (const auto& line : observe::startup_summary(startup_facts(job, record)))
     log::info("{}", line);
   return Loop(job, saving, record, resumed_step).run();

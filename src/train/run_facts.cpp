@@ -92,7 +92,8 @@ observe::RunRecord run_record(Job& job, const RunContext& context) {
   record.flops_per_token = flops(job).total();
   record.dtype = dtype_text(job);
   record.total_steps = job.total_steps;
-  record.global_batch_size = config.training.local_batch_size * job.accumulation_steps;
+  record.global_batch_size =
+      config.training.local_batch_size * job.accumulation_steps * job.state.mesh.shape.data();
   record.seq_len = config.training.seq_len;
   record.dataset = job.loader->dataset().name;
   return record;

@@ -12,6 +12,7 @@
 #include "checkpoint/store.h"
 #include "models/hf.h"
 #include "models/hf_config.h"
+#include "train/gathering.h"
 
 namespace titan::train {
 namespace {
@@ -21,10 +22,10 @@ void load_step(const checkpoint::LoadPlan& plan, Job& job) {
   const checkpoint::LoadOptions options{.allow_cast = !plan.resumes,
                                         .allow_unexpected = !plan.resumes};
   if (plan.model)
-    checkpoint::load_part(step, checkpoint::Part::kModel, model_tensors(*job.state.model), options);
+    checkpoint::load_part(step, checkpoint::Part::kModel, model_tensors(job.state), options);
   if (plan.optimizer) {
-    checkpoint::load_part(step, checkpoint::Part::kOptimizer,
-                          optimizer_tensors(*job.state.optimizer), options);
+    checkpoint::load_part(step, checkpoint::Part::kOptimizer, optimizer_tensors(job.state),
+                          options);
   }
   if (plan.train_state) restore_small_state(step.state(), job.state);
   const int64_t schedule_position = plan.lr_scheduler ? stored_schedule_position(step.state()) : 0;
@@ -36,6 +37,18 @@ checkpoint::ForeignNames hf_names(const models::ModelArgs& args) {
   return checkpoint::ForeignNames::of(models::HfNames{args});
 }
 
+// Where all readers stand, on every rank.
+nlohmann::json data_state(const Job& job) {
+  const auto& mesh = job.state.mesh;
+  if (mesh.shape.world() == 1) return job.loader->state();
+  const std::string mine = mesh.is_data_leader() ? job.loader->state().dump() : "";
+  std::vector<nlohmann::json> states;
+  for (const auto& text : comm::gather_text(mine, mesh.world)) {
+    if (!text.empty()) states.push_back(nlohmann::json::parse(text));
+  }
+  return data::Loader::merge_states(states);
+}
+
 }  // namespace
 
 Saving::Saving(Job& job, std::string config_text)
@@ -44,10 +57,14 @@ Saving::Saving(Job& job, std::string config_text)
   folder_ = std::filesystem::path(config.job.dump_folder) / config.checkpoint.folder;
   if (!writes()) return;
   checkpoint::check_keep_latest_k(config.checkpoint.keep_latest_k);
-  for (const auto& name : checkpoint::remove_leftovers(folder_)) {
-    log::info("Removed {}: an earlier process ended while it was writing",
-              (folder_ / name).string());
+  if (job.state.mesh.rank == 0) {
+    for (const auto& name : checkpoint::remove_leftovers(folder_)) {
+      log::info("Removed {}: an earlier process ended while it was writing",
+                (folder_ / name).string());
+    }
   }
+  // Nobody looks for checkpoints while rank 0 clears up.
+  job.state.mesh.world.barrier();
 }
 
 bool Saving::writes() const {
@@ -71,7 +88,7 @@ int64_t Saving::load() {
   log::info("Loading the checkpoint from {}", plan.path.string());
   const at::NoGradGuard no_grad;
   if (plan.source == checkpoint::LoadPlan::Source::kHuggingFace) {
-    checkpoint::load_hf(checkpoint::HfFolder(plan.path), model_tensors(*job_.state.model),
+    checkpoint::load_hf(checkpoint::HfFolder(plan.path), model_tensors(job_.state),
                         hf_names(job_.state.model->args()));
   } else {
     load_step(plan, job_);
@@ -81,9 +98,10 @@ int64_t Saving::load() {
   return job_.state.step;
 }
 
+// All ranks' parts in one state, on rank 0.
 nlohmann::json Saving::state_json() const {
   nlohmann::json state = small_state(job_.state);
-  state["data"] = job_.loader->state();
+  state["data"] = data_state(job_);
   state[checkpoint::kModelArgsKey] = models::args_to_json(job_.state.model->args());
   const auto& model = job_.config.model;
   state[checkpoint::kAssetsKey] =
@@ -92,18 +110,34 @@ nlohmann::json Saving::state_json() const {
   return state;
 }
 
+void Saving::write(const std::function<void(const Gathering&, const nlohmann::json&)>& write) {
+  const nlohmann::json state = state_json();
+  const Gathering gathering(job_.state);
+  if (job_.state.mesh.rank > 0) {
+    gathering.serve();
+    return;
+  }
+  try {
+    write(gathering, state);
+  } catch (...) {
+    gathering.finish(false);
+    throw;
+  }
+  gathering.finish(true);
+}
+
 void Saving::save_full(bool last) {
   const Stopwatch watch;
   log::info("Saving the checkpoint to {}",
             (folder_ / checkpoint::step_name(job_.state.step)).string());
-  const checkpoint::Snapshot snapshot{model_tensors(*job_.state.model),
-                                      optimizer_tensors(*job_.state.optimizer), state_json()};
-  const auto result =
-      checkpoint::save(folder_, job_.state.step, snapshot,
-                       {.keep_latest_k = job_.config.checkpoint.keep_latest_k, .last = last});
+  write([&](const Gathering& gathering, const nlohmann::json& state) {
+    const auto result =
+        checkpoint::save(folder_, job_.state.step, gathering.model(), gathering.optimizer(), state,
+                         {.keep_latest_k = job_.config.checkpoint.keep_latest_k, .last = last});
+    log::info("Finished saving the checkpoint in {:.2f} seconds ({})", watch.seconds(),
+              text::bytes(result.bytes));
+  });
   saved_step_ = job_.state.step;
-  log::info("Finished saving the checkpoint in {:.2f} seconds ({})", watch.seconds(),
-            text::bytes(result.bytes));
 }
 
 void Saving::save_last_model() {
@@ -112,18 +146,19 @@ void Saving::save_last_model() {
   const auto dtype = checkpoint::floating_dtype(config.export_dtype);
   const auto folder = folder_ / checkpoint::step_name(job_.state.step);
   log::info("Saving the model alone in {} to {}", config.export_dtype, folder.string());
-  const auto tensors = model_tensors(*job_.state.model);
-  if (config.last_save_in_hf) {
-    const auto& args = job_.state.model->args();
-    checkpoint::save_hf(folder, checkpoint::sources_of(tensors, dtype), hf_names(args),
-                        {.config_json = models::hf_config_of(args, config.export_dtype).dump(2),
-                         .assets = checkpoint::hf_assets_in(job_.config.model.hf_assets_path)});
-  } else {
-    checkpoint::save_model(folder_, job_.state.step, checkpoint::sources_of(tensors, dtype),
-                           state_json(), {.keep_latest_k = config.keep_latest_k, .last = true});
-  }
+  write([&](const Gathering& gathering, const nlohmann::json& state) {
+    if (config.last_save_in_hf) {
+      const auto& args = job_.state.model->args();
+      checkpoint::save_hf(folder, gathering.model(dtype), hf_names(args),
+                          {.config_json = models::hf_config_of(args, config.export_dtype).dump(2),
+                           .assets = checkpoint::hf_assets_in(job_.config.model.hf_assets_path)});
+    } else {
+      checkpoint::save_model(folder_, job_.state.step, gathering.model(dtype), state,
+                             {.keep_latest_k = config.keep_latest_k, .last = true});
+    }
+    log::info("Finished saving the model in {:.2f} seconds", watch.seconds());
+  });
   saved_step_ = job_.state.step;
-  log::info("Finished saving the model in {:.2f} seconds", watch.seconds());
 }
 
 bool Saving::due(bool last) const {
@@ -147,9 +182,10 @@ void Saving::after_interrupt() {
 }
 
 void Saving::seed_checkpoint() {
-  checkpoint::save_model(folder_, 0, checkpoint::sources_of(model_tensors(*job_.state.model)),
-                         state_json());
-  log::info("Created the seed checkpoint {}", (folder_ / checkpoint::step_name(0)).string());
+  write([&](const Gathering& gathering, const nlohmann::json& state) {
+    checkpoint::save_model(folder_, 0, gathering.model(), state);
+    log::info("Created the seed checkpoint {}", (folder_ / checkpoint::step_name(0)).string());
+  });
 }
 
 }  // namespace titan::train

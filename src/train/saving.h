@@ -1,9 +1,12 @@
-// Checkpoints of a training job: where a run starts from, and what it writes when.
+// Checkpoints of a training job: where a run starts from, and what it writes when. Every member is
+// collective.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
+#include "train/gathering.h"
 #include "train/job.h"
 
 namespace titan::train {
@@ -35,6 +38,8 @@ class Saving {
   void save_full(bool last);
   void save_last_model();
   nlohmann::json state_json() const;
+  // Calls `write` on rank 0, with the other ranks at its service. Collective.
+  void write(const std::function<void(const Gathering&, const nlohmann::json& state)>& write);
 
   Job& job_;
   std::string config_text_;

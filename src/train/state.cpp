@@ -2,6 +2,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <map>
+
 #include "base/error.h"
 
 namespace titan::train {
@@ -18,20 +20,24 @@ const nlohmann::json& need(const nlohmann::json& json, const char* key) {
 
 }  // namespace
 
-std::vector<NamedTensor> model_tensors(models::Model& model) {
+std::vector<NamedTensor> model_tensors(const TrainingState& state) {
   std::vector<NamedTensor> tensors;
-  model.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
-    tensors.push_back({name, parameter.detach()});
+  state.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
+    tensors.push_back({name, parameter.detach(), state.placements[tensors.size()]});
   });
   return tensors;
 }
 
-std::vector<NamedTensor> optimizer_tensors(optim::Adam& optimizer) {
+std::vector<NamedTensor> optimizer_tensors(const TrainingState& state) {
+  std::map<std::string, const comm::Placement*> placements;
+  for (const auto& placement : state.placements) placements[placement.name] = &placement;
   std::vector<NamedTensor> tensors;
-  optimizer.visit_state([&](const std::string& name, at::Tensor& state) {
+  state.optimizer->visit_state([&](const std::string& name, at::Tensor& tensor) {
     const size_t dot = name.find('.');
-    tensors.push_back(
-        {checkpoint::optimizer_name(name.substr(0, dot), name.substr(dot + 1)), state});
+    const std::string kind = name.substr(0, dot), parameter = name.substr(dot + 1);
+    std::optional<comm::Placement> placement;
+    if (tensor.dim() > 0) placement = *placements.at(parameter);
+    tensors.push_back({checkpoint::optimizer_name(kind, parameter), tensor, placement});
   });
   return tensors;
 }

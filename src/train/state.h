@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "checkpoint/state.h"
+#include "comm/mesh.h"
+#include "comm/placement.h"
 #include "models/model.h"
 #include "nn/block_runner.h"
 #include "optim/adam.h"
@@ -16,11 +18,14 @@
 namespace titan::train {
 
 struct TrainingState {
+  comm::Mesh mesh;  // of one process by default
   std::unique_ptr<models::Model> model;
   std::unique_ptr<nn::BlockRunner> runner;
   std::unique_ptr<optim::Adam> optimizer;
   optim::LossScale loss_scale;
   optim::Schedule schedule;
+  // Which part of each parameter this rank holds, in the optimizer's order.
+  std::vector<comm::Placement> placements;
   double peak_lr = 0;
   double max_norm = 1;
   int64_t loss_chunk_tokens = 0;
@@ -36,10 +41,10 @@ struct TrainingState {
   at::Tensor inverse_valid_tokens;  // likewise
 };
 
-// Parameters by name, in the model's order.
-std::vector<checkpoint::NamedTensor> model_tensors(models::Model& model);
+// This rank's parts of the parameters by name, in the model's order.
+std::vector<checkpoint::NamedTensor> model_tensors(const TrainingState& state);
 // optimizer.exp_avg.<name>, …: the tensors themselves.
-std::vector<checkpoint::NamedTensor> optimizer_tensors(optim::Adam& optimizer);
+std::vector<checkpoint::NamedTensor> optimizer_tensors(const TrainingState& state);
 
 // step, tokens_seen, schedule_start, loss scale, RNG state of the CPU generator; the trainer adds
 // data position and config.

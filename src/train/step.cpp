@@ -2,37 +2,82 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "ops/cross_entropy.h"
+#include "nn/loss.h"
+#include "nn/sequence.h"
 
 namespace titan::train {
 
 using at::Tensor;
 
 Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const Tensor& scale) {
-  const Tensor hidden = state.model->hidden(batch.inputs, *state.runner);
-  const Tensor weight = state.runner->parameter(state.model->output_weight());
-  return ops::linear_cross_entropy(hidden.flatten(0, 1), weight, batch.labels.flatten(), scale,
-                                   state.loss_chunk_tokens);
+  nn::BlockRunner& runner = *state.runner;
+  runner.begin_pass();
+  const Tensor hidden = state.model->hidden(batch.inputs, runner, batch.positions);
+  const Tensor all = nn::gather_sequence(hidden, runner.axes().tp);
+  const Tensor weight = runner.parameter(state.model->output_weight());
+  return nn::linear_cross_entropy(all.flatten(0, 1), weight, batch.labels.flatten(), scale,
+                                  state.loss_chunk_tokens, state.model->args().vocab_size,
+                                  runner.axes().tp);
 }
 
-StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches) {
+namespace {
+
+// The gradients that this rank answers for.
+std::vector<Tensor> owned_gradients(TrainingState& state) {
+  std::vector<Tensor> owned;
+  const auto gradients = state.optimizer->gradients();
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    owned.push_back(state.placements[i].owned.of(gradients[i]));
+  }
+  return owned;
+}
+
+// Norm of the gradients and loss over all ranks, in one message.
+StepResult over_all_ranks(TrainingState& state, const Tensor& loss) {
+  const comm::Mesh& mesh = state.mesh;
+  if (mesh.shape.world() == 1) {
+    return {loss, optim::global_norm(state.optimizer->gradients())};
+  }
+  Tensor squares = optim::sum_of_squares(owned_gradients(state), state.lr.options());
+  // Replicas know the same gradients; tensor-parallel ranks the same loss.
+  squares = squares / static_cast<double>(mesh.shape.dp_replicate);
+  const Tensor mine = mesh.at.tp == 0 ? loss : at::zeros_like(loss);
+  Tensor sums = at::stack({squares, mine.to(squares.scalar_type())});
+  mesh.all.start_all_reduce(sums).wait();
+  return {sums[1], sums[0].sqrt()};
+}
+
+}  // namespace
+
+StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
+                      const GradientObserver& with_gradients) {
+  comm::Progress& progress = state.mesh.context->progress;
+  progress.step = state.step + 1;
   const Tensor loss_scale = state.loss_scale.scale();
   const Tensor scale = state.inverse_valid_tokens * loss_scale;
   Tensor loss;
-  for (const auto& batch : batches) {
-    const Tensor part = batch_loss(state, batch, scale);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    progress.phase = "forward";
+    const Tensor part = batch_loss(state, batches[i], scale);
+    progress.phase = "backward";
+    state.runner->set_last_pass(i + 1 == batches.size());
     part.backward();
     loss = loss.defined() ? loss + part.detach() : part.detach();
   }
+  progress.phase = "gradient reduction";
+  state.runner->finish_gradients();
+  if (with_gradients) with_gradients(state.optimizer->gradients());
 
   const at::NoGradGuard no_grad;
-  const Tensor norm = optim::global_norm(state.optimizer->gradients()) / loss_scale;
+  progress.phase = "optimizer";
+  auto [total, norm] = over_all_ranks(state, loss);
+  norm = norm / loss_scale;
   const Tensor clip = (state.max_norm / (norm + 1e-6)).clamp_max(1);
   const Tensor found_inf = norm.isfinite().logical_not().to(at::kFloat);
   state.optimizer->step({.lr = state.lr,
                          .divisor = loss_scale / clip,
                          .found_inf = state.loss_scale.dynamic() ? found_inf : Tensor()});
-  const StepResult result{loss / loss_scale, norm};
+  const StepResult result{total / loss_scale, norm};
   state.loss_scale.update(found_inf);
   state.optimizer->clear_gradients();
   return result;

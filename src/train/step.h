@@ -4,26 +4,36 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <span>
 
 #include "train/state.h"
 
 namespace titan::train {
 
+// What this rank sees of one micro-batch.
 struct MicroBatch {
   at::Tensor inputs, labels;  // [B, T] int64 on the device; ignored labels are ops::kIgnoredLabel
+  at::Tensor positions = {};  // [T] int64 in the sequence; undefined: 0, 1, …
 };
 
-// 0-dim tensors on the device.
+// 0-dim tensors on the device, equal on all ranks.
 struct StepResult {
   at::Tensor loss;       // sum over the step's valid tokens divided by their number
   at::Tensor grad_norm;  // before clipping
 };
 
-// REQUIRES: state.lr and state.inverse_valid_tokens are set for this step.
-StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches);
+using GradientObserver = std::function<void(std::span<const at::Tensor>)>;
 
-// The loss of one batch times `scale`, a 0-dim tensor on the device; differentiable.
+// REQUIRES: state.lr and state.inverse_valid_tokens are set for this step; every rank has the same
+// number of micro-batches. Collective.
+// `with_gradients`: called with the reduced gradients of this rank's parameters before they are
+// used.
+StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
+                      const GradientObserver& with_gradients = nullptr);
+
+// The loss of this rank's part of one batch times `scale`, a 0-dim tensor on the device;
+// differentiable. Tensor-parallel ranks get the same.
 at::Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const at::Tensor& scale);
 
 }  // namespace titan::train

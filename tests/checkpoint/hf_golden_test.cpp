@@ -58,7 +58,7 @@ TEST_P(HfGolden, TheModelGivesTheLogitsOfTransformers) {
   const at::Tensor wanted = expected.view("logits").to(at::kDouble);
   EXPECT_LT((logits - wanted).abs().max().item<double>() / wanted.abs().max().item<double>(), 1e-5);
   // Without the reordering of wq and wk a Llama gives something else.
-  for (auto& [name, tensor] : targets) {
+  for (auto& [name, tensor, placement] : targets) {
     if (name == "layers.1.attention.wq.weight") tensor.copy_(models::from_hf(args_, name, tensor));
   }
   const at::Tensor other =

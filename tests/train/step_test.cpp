@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "models/tiny.h"
-#include "parallel/single_device.h"
+#include "train/assembly.h"
 #include "train/step.h"
 
 namespace titan::train {
@@ -25,18 +25,10 @@ models::ModelArgs tiny() {
 }
 
 TrainingState make_tiny(at::ScalarType stored, at::ScalarType compute, double max_norm = 0.5) {
-  TrainingState state{.loss_scale = optim::LossScale(compute == at::kHalf, at::kCPU)};
-  state.model = models::make_model(tiny(), stored, at::kCPU, 1);
-  state.runner = std::make_unique<parallel::SingleDeviceRunner>(compute);
-  std::vector<std::pair<std::string, at::Tensor>> parameters;
-  state.model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) {
-    parameters.emplace_back(name, p);
-  });
-  state.optimizer = std::make_unique<optim::Adam>(config::Optimizer{}, std::move(parameters));
+  TrainingState state =
+      assemble(tiny(), {}, {.parameter_dtype = stored, .compute_dtype = compute, .seed = 1});
   state.max_norm = max_norm;
-  const auto scalars = stored == at::kDouble ? at::kDouble : at::kFloat;
-  state.lr = at::full({}, 0.01, at::TensorOptions(scalars));
-  state.inverse_valid_tokens = at::zeros({}, at::TensorOptions(scalars));
+  state.lr.fill_(0.01);
   return state;
 }
 

@@ -7,6 +7,9 @@
 #include <chrono>
 #include <cmath>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "device/cpu/host.h"

@@ -9,11 +9,14 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "device/cuda/process_group.h"
 #include "device/cuda/peak_flops.h"
+#include "device/cuda/process_group.h"
 #include "device/module.h"
 
 namespace titan::device::cuda {

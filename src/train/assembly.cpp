@@ -1,0 +1,156 @@
+#include "train/assembly.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+
+#include "models/sharding.h"
+#include "parallel/sharded_runner.h"
+#include "parallel/single_device.h"
+
+namespace titan::train {
+namespace {
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+// What visit() tells of one parameter, and where it lies once the groups are made.
+struct Visited {
+  std::string name;
+  nn::Init init;
+  comm::Placement whole;
+  size_t group = 0, index = 0;
+};
+
+std::vector<Visited> list_parameters(models::Model& model, const comm::Mesh& mesh) {
+  std::vector<Visited> list;
+  model.visit([&](const std::string& name, at::Tensor&, const nn::Init& init) {
+    list.push_back(
+        {name, init,
+         models::tensor_parallel_placement(model.args(), name, mesh.shape.tp, mesh.at.tp)});
+  });
+  return list;
+}
+
+// Numbers the groups in the order of their first use in the forward pass and fills in
+// Visited::group and index. Returns the parameters of each group.
+std::vector<std::vector<size_t>> deal_to_groups(const models::ModelArgs& args,
+                                                const models::ModelPart& part,
+                                                std::vector<Visited>& list) {
+  const auto order = [&](const std::string& name) {
+    const int64_t group = models::group_of(args, name);
+    // A tied output of a part without the embedding stands with the output.
+    return group == 0 && !part.embedding ? args.num_layers + 1 : group;
+  };
+  std::map<int64_t, std::vector<size_t>> by_order;
+  for (size_t i = 0; i < list.size(); ++i) by_order[order(list[i].name)].push_back(i);
+  std::vector<std::vector<size_t>> groups;
+  for (auto& [number, members] : by_order) {
+    for (size_t i = 0; i < members.size(); ++i) {
+      list[members[i]].group = groups.size();
+      list[members[i]].index = i;
+    }
+    groups.push_back(std::move(members));
+  }
+  return groups;
+}
+
+parallel::ShardOptions shard_options(const comm::Mesh& mesh, const AssemblyOptions& options) {
+  const bool by_default = mesh.shape.pp == 1;
+  return {.shard = mesh.fsdp,
+          .replicate = mesh.dp_replicate,
+          .parameter_dtype = options.parameter_dtype,
+          .compute_dtype = options.compute_dtype,
+          .device = options.device,
+          .reshard_after_forward = options.reshard == Reshard::kDefault
+                                       ? by_default
+                                       : options.reshard == Reshard::kAlways,
+          .shard_gradients = mesh.shape.fsdp() > 1 && !options.whole_gradients};
+}
+
+std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& args,
+                                                     const models::ModelPart& part,
+                                                     const comm::Mesh& mesh,
+                                                     const AssemblyOptions& options,
+                                                     std::vector<Visited>& list) {
+  const auto members = deal_to_groups(args, part, list);
+  std::vector<std::unique_ptr<parallel::ParameterGroup>> groups;
+  parallel::ShardedRunner::Options runner{.compute_dtype = options.compute_dtype,
+                                          .axes = {.tp = mesh.tp, .cp = mesh.cp},
+                                          .plan = options.plan,
+                                          .first_block = part.first_layer,
+                                          .first_block_group = part.embedding ? 1u : 0u};
+  for (const auto& group : members) {
+    std::vector<comm::Placement> wholes;
+    for (const size_t i : group) wholes.push_back(list[i].whole);
+    groups.push_back(std::make_unique<parallel::ParameterGroup>(list[group[0]].name, wholes,
+                                                                shard_options(mesh, options)));
+  }
+  // The output is used right after the blocks and again first thing in the backward pass; a tied
+  // embedding from the first use to the last.
+  if (options.reshard != Reshard::kAlways) {
+    if (part.output) runner.kept_groups.push_back(groups.size() - 1);
+    if (part.output && part.embedding && args.tied) runner.kept_groups.push_back(0);
+  }
+  for (const auto& visited : list) {
+    if (models::is_replicated(visited.name)) {
+      runner.partial.push_back({visited.group, visited.index});
+    }
+  }
+  return std::make_unique<parallel::ShardedRunner>(std::move(groups), std::move(runner));
+}
+
+}  // namespace
+
+comm::Placement placement_at(const models::ModelArgs& args, const comm::MeshShape& shape,
+                             int64_t rank, const std::string& name) {
+  const auto at = comm::coordinates_of(shape, rank);
+  const auto whole = models::tensor_parallel_placement(args, name, shape.tp, at.tp);
+  return parallel::shard_chunk(whole, shape.fsdp(), at.dp_shard * shape.cp + at.cp);
+}
+
+TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
+                       const AssemblyOptions& options) {
+  TrainingState state{.loss_scale =
+                          optim::LossScale(options.compute_dtype == at::kHalf, options.device)};
+  state.mesh = mesh;
+  Named parameters;
+  if (mesh.shape.world() == 1) {
+    state.model = models::make_model(args, options.parameter_dtype, options.device, options.seed);
+    state.runner =
+        std::make_unique<parallel::SingleDeviceRunner>(options.compute_dtype, options.plan);
+    state.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
+      parameters.emplace_back(name, parameter);
+      const auto shape = parameter.sizes().vec();
+      state.placements.push_back({name, shape, comm::Box::whole(shape), comm::Box::whole(shape)});
+    });
+  } else {
+    const auto part = models::ModelPart::whole(args);
+    state.model = models::make_part(args, part);
+    auto list = list_parameters(*state.model, mesh);
+    auto runner = make_runner(args, part, mesh, options, list);
+    size_t i = 0;
+    state.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init& init) {
+      const auto& group = *runner->groups()[list[i].group];
+      parameter = group.leaves()[list[i].index];
+      const auto& placement = group.placements()[list[i].index];
+      {
+        const at::NoGradGuard no_grad;
+        at::Tensor values = parameter.detach();
+        nn::initialize(values, init, options.seed, name, placement.shape, placement.part);
+      }
+      parameters.emplace_back(name, parameter);
+      state.placements.push_back(placement);
+      ++i;
+    });
+    state.runner = std::move(runner);
+  }
+  state.optimizer = std::make_unique<optim::Adam>(options.optimizer, std::move(parameters));
+  const auto scalar_dtype = options.parameter_dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto scalar = at::TensorOptions(scalar_dtype).device(options.device);
+  state.lr = at::zeros({}, scalar);
+  state.inverse_valid_tokens = at::zeros({}, scalar);
+  return state;
+}
+
+}  // namespace titan::train

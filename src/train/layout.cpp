@@ -1,0 +1,83 @@
+#include "train/layout.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "models/sharding.h"
+
+namespace titan::train {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+std::string nearest_multiples(int64_t value, int64_t factor) {
+  const int64_t below = value / factor * factor;
+  return below == 0 ? std::to_string(factor) : fmt::format("{} or {}", below, below + factor);
+}
+
+// The degrees, with dp_shard = -1 worked out.
+comm::MeshShape degrees(const config::Parallelism& p, int64_t world, Problems& problems) {
+  comm::MeshShape shape{.pp = p.pipeline_parallel_degree,
+                        .dp_replicate = p.data_parallel_replicate_degree,
+                        .dp_shard = p.data_parallel_shard_degree,
+                        .cp = p.context_parallel_degree,
+                        .tp = p.tensor_parallel_degree};
+  const int64_t others = shape.pp * shape.dp_replicate * shape.cp * shape.tp;
+  const std::string product = fmt::format(
+      "data_parallel_replicate_degree {} x context_parallel_degree {} x tensor_parallel_degree {} "
+      "x pipeline_parallel_degree {}",
+      shape.dp_replicate, shape.cp, shape.tp, shape.pp);
+  if (shape.dp_shard == -1) {
+    shape.dp_shard = std::max<int64_t>(world / others, 1);
+    if (world % others != 0 || world < others) {
+      problems.push_back(fmt::format("{} = {} does not divide the {} processes — start {}", product,
+                                     others, world, nearest_multiples(world, others)));
+    }
+  } else if (shape.world() != world) {
+    problems.push_back(
+        fmt::format("{} x data_parallel_shard_degree {} = {}, but there are {} processes — start "
+                    "{}, or set data_parallel_shard_degree = -1",
+                    product, shape.dp_shard, shape.world(), world, shape.world()));
+  }
+  return shape;
+}
+
+void check_sequence(const char* key, int64_t seq_len, const comm::MeshShape& shape, bool head_tail,
+                    Problems& problems) {
+  const int64_t pieces = shape.tp * shape.cp * (shape.cp > 1 && head_tail ? 2 : 1);
+  if (seq_len % pieces == 0) return;
+  problems.push_back(fmt::format(
+      "{} = {} is not a multiple of tensor_parallel_degree {} x context_parallel_degree {}{} — use "
+      "{}",
+      key, seq_len, shape.tp, shape.cp, shape.cp > 1 && head_tail ? " x 2 (headtail)" : "",
+      nearest_multiples(seq_len, pieces)));
+}
+
+}  // namespace
+
+comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelArgs& args,
+                           int64_t world_size) {
+  Problems problems;
+  const comm::MeshShape shape = degrees(config.parallelism, world_size, problems);
+  for (const auto& problem : models::tensor_parallel_problems(args, shape.tp)) {
+    problems.push_back(problem);
+  }
+  const bool head_tail = config.parallelism.context_parallel_load_balancer.has_value();
+  check_sequence("training.seq_len", config.training.seq_len, shape, head_tail, problems);
+  if (config.validation.enable) {
+    check_sequence("validation.seq_len", config.validation.seq_len, shape, head_tail, problems);
+  }
+  const int64_t global = config.training.global_batch_size;
+  const int64_t step = config.training.local_batch_size * shape.data();
+  if (global > 0 && global % step != 0) {
+    problems.push_back(fmt::format(
+        "training.global_batch_size = {} is not a multiple of local_batch_size {} x {} data-"
+        "parallel ranks — use {}",
+        global, config.training.local_batch_size, shape.data(), nearest_multiples(global, step)));
+  }
+  if (!problems.empty()) throw Error("[parallelism] {}", text::join(problems, "; "));
+  return shape;
+}
+
+}  // namespace titan::train

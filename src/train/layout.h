@@ -1,0 +1,15 @@
+// From the degrees in [parallelism] and the number of processes to the mesh: every rule that can be
+// broken is checked here, in the first second, without talking to another rank.
+#pragma once
+
+#include "comm/mesh.h"
+#include "config/job_config.h"
+#include "models/args.h"
+
+namespace titan::train {
+
+// Throws one Error that lists every broken rule with the numbers and the nearest legal values.
+comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelArgs& args,
+                           int64_t world_size);
+
+}  // namespace titan::train

@@ -1,0 +1,130 @@
+#include "train/layouts.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "ops/recompute.h"
+
+namespace titan::train {
+namespace {
+
+using at::Tensor;
+
+// Adds what a rank owns to the whole tensor.
+void place(std::map<std::string, Tensor>& whole, const comm::Placement& placement,
+           const Tensor& part) {
+  Tensor& target = whole[placement.name];
+  if (!target.defined()) target = at::zeros(placement.shape, part.options().requires_grad(false));
+  const at::NoGradGuard no_grad;
+  const Tensor owned = placement.owned.of(part.detach());
+  comm::Box at = placement.part;
+  for (size_t d = 0; d < at.shape.size(); ++d) {
+    at.begin[d] += placement.owned.begin[d];
+    at.shape[d] = placement.owned.shape[d];
+  }
+  at.of(target).copy_(owned);
+}
+
+// The rows of the global batch, with padding in some.
+models::TinyBatch batch_of(const LayoutCase& c, int64_t step) {
+  auto batch = models::tiny_batch(c.global_batch, c.seq_len, c.args.vocab_size, step);
+  batch.labels[1].fill_(-100);
+  batch.labels[c.global_batch - 1].narrow(0, 1, c.seq_len - 1).fill_(-100);
+  batch.valid_tokens = batch.labels.ne(-100).sum().item<int64_t>();
+  return batch;
+}
+
+// Rows of this rank in accumulation step `a`.
+MicroBatch micro_batch(const LayoutCase& c, const comm::Mesh& mesh, const models::TinyBatch& batch,
+                       int64_t a) {
+  const int64_t rows = c.global_batch / c.accumulation / c.shape.data();
+  const int64_t first =
+      a * c.global_batch / c.accumulation + comm::data_rank(c.shape, mesh.rank) * rows;
+  return {batch.inputs.narrow(0, first, rows), batch.labels.narrow(0, first, rows)};
+}
+
+void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::mutex& mutex) {
+  at::set_num_threads(1);
+  parallel::RecomputePlan plan;
+  if (c.recompute) plan.assign(static_cast<size_t>(c.args.num_layers), c.recompute);
+  TrainingState state = assemble(c.args, mesh,
+                                 {.parameter_dtype = c.parameter_dtype,
+                                  .compute_dtype = c.compute_dtype,
+                                  .seed = 11,
+                                  .plan = plan,
+                                  .reshard = c.reshard,
+                                  .whole_gradients = c.whole_gradients});
+  state.max_norm = c.max_norm;
+  state.lr.fill_(0.002);
+  for (int64_t step = 0; step < c.steps; ++step) {
+    const auto batch = batch_of(c, step);
+    state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batch.valid_tokens));
+    std::vector<MicroBatch> micro;
+    for (int64_t a = 0; a < c.accumulation; ++a) micro.push_back(micro_batch(c, mesh, batch, a));
+    const StepResult result = train_step(state, micro, [&](std::span<const Tensor> gradients) {
+      if (c.break_gradients) c.break_gradients(state, mesh.rank);
+      if (step > 0 || mesh.at.dp_replicate > 0) return;
+      const std::lock_guard lock(mutex);
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        place(run.gradients, state.placements[i], gradients[i].clone());
+      }
+    });
+    state.step = step + 1;
+    if (mesh.rank == 0) {
+      run.losses.push_back(result.loss.item<double>());
+      run.norms.push_back(result.grad_norm.item<double>());
+    }
+  }
+  if (mesh.at.dp_replicate > 0) return;
+  const std::lock_guard lock(mutex);
+  size_t i = 0;
+  state.model->visit([&](const std::string&, Tensor& parameter, const nn::Init&) {
+    place(run.parameters, state.placements[i++], parameter);
+  });
+}
+
+double relative(const Tensor& a, const Tensor& b) {
+  const double scale = b.abs().max().item<double>();
+  return (a - b).abs().max().item<double>() / (scale > 0 ? scale : 1);
+}
+
+double worst_of(const std::map<std::string, Tensor>& a, const std::map<std::string, Tensor>& b,
+                std::string& name) {
+  double worst = a.size() == b.size() ? 0 : 1e9;
+  for (const auto& [key, tensor] : b) {
+    const double d = a.contains(key) ? relative(a.at(key), tensor) : 1e9;
+    if (!(d <= worst)) {
+      worst = d;
+      name = key;
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+LayoutRun run_layout(const LayoutCase& c) {
+  ops::install_saved_tensor_hooks();
+  LayoutRun run;
+  std::mutex mutex;
+  const comm::ThreadWorld world(c.shape.world());
+  world.run([&](int64_t rank) {
+    const auto context = std::make_shared<comm::RankContext>();
+    const auto maker = world.maker(rank, context);
+    run_rank(c, comm::make_mesh(c.shape, rank, maker, maker, context), run, mutex);
+  });
+  return run;
+}
+
+LayoutDifference difference(const LayoutRun& a, const LayoutRun& b) {
+  LayoutDifference d;
+  for (size_t i = 0; i < b.losses.size(); ++i) {
+    d.loss = std::max(d.loss, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
+    d.norm = std::max(d.norm, std::abs(a.norms[i] - b.norms[i]) / std::abs(b.norms[i]));
+  }
+  d.gradient = worst_of(a.gradients, b.gradients, d.worst_gradient);
+  d.parameter = worst_of(a.parameters, b.parameters, d.worst_parameter);
+  return d;
+}
+
+}  // namespace titan::train

@@ -1,0 +1,49 @@
+// Runs the training step of a tiny model in a layout of ranks-as-threads and as one process, and
+// tells how far they are apart.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/thread_world.h"
+#include "models/tiny.h"
+#include "train/assembly.h"
+#include "train/step.h"
+
+namespace titan::train {
+
+struct LayoutCase {
+  comm::MeshShape shape;
+  models::ModelArgs args;
+  at::ScalarType parameter_dtype = at::kDouble;
+  at::ScalarType compute_dtype = at::kDouble;
+  int64_t global_batch = 8;
+  int64_t accumulation = 1;
+  int64_t seq_len = 12;
+  int64_t steps = 20;
+  double max_norm = 0.5;  // bites
+  Reshard reshard = Reshard::kDefault;
+  bool whole_gradients = false;
+  std::optional<ops::Kept> recompute;
+  // Breaks a run on purpose: called on every rank after each backward pass.
+  std::function<void(TrainingState&, int64_t rank)> break_gradients;
+};
+
+struct LayoutRun {
+  std::vector<double> losses, norms;
+  std::map<std::string, at::Tensor> gradients;   // of step 1, whole, before clipping
+  std::map<std::string, at::Tensor> parameters;  // after the last step, whole
+};
+
+LayoutRun run_layout(const LayoutCase& c);
+
+// Largest relative difference of each kind.
+struct LayoutDifference {
+  double loss = 0, norm = 0, gradient = 0, parameter = 0;
+  std::string worst_gradient, worst_parameter;
+};
+LayoutDifference difference(const LayoutRun& a, const LayoutRun& b);
+
+}  // namespace titan::train
