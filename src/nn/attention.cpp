@@ -64,7 +64,9 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
     v = v.index_select(1, index);
   }
   const auto mask = view.mask.defined() ? std::optional<Tensor>(view.mask) : std::nullopt;
-  const Tensor y = ops::attention(q, k, v, mask).transpose(1, 2).flatten(2);
+  const Tensor seen = axes.context.group.size() > 1 ? context_attention(q, k, v, axes.context)
+                                                    : ops::attention(q, k, v, mask);
+  const Tensor y = seen.transpose(1, 2).flatten(2);
   const bool split = axes.tp.size() > 1;
   return scatter_sequence(
       ops::linear(y, p.wo, split ? Replay::kInputOfKept : Replay::kOutputNeeded), axes.tp);

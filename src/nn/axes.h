@@ -3,12 +3,13 @@
 #pragma once
 
 #include "comm/group.h"
+#include "nn/context_attention.h"
 
 namespace titan::nn {
 
 struct Axes {
-  comm::Group tp;  // matrices; between blocks also the sequence (sequence parallelism)
-  comm::Group cp;  // the sequence, everywhere
+  comm::Group tp;           // matrices; between blocks also the sequence (sequence parallelism)
+  ContextParallel context;  // the sequence, everywhere
 };
 
 }  // namespace titan::nn

@@ -197,6 +197,7 @@ Tensor output_for_replay(Replay replay, at::IntArrayRef shape, const Tensor& lik
 Tensor kept_call(const std::function<Tensor()>& call) {
   Activity& now = activity();
   if (!now.frame || now.frame->kept != Kept::kExpensive) return call();
+  if (now.keep_saved) return call();  // inside another kept call, which keeps it all
   if (now.replaying) return next_kept_output(now).set_requires_grad(true);
   now.keep_saved = true;
   Tensor output = call();

@@ -57,7 +57,8 @@ at::Tensor output_for_replay(Replay replay, at::IntArrayRef shape, const at::Ten
                              const std::function<at::Tensor()>& compute);
 
 // For ops made of one libtorch call with its own gradient (attention): in a selective region the
-// call's saved tensors and its output are kept and the call does not happen again.
+// call's saved tensors and its output are kept and the call does not happen again. One within
+// another is part of it.
 at::Tensor kept_call(const std::function<at::Tensor()>& call);
 
 }  // namespace titan::ops

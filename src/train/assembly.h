@@ -6,6 +6,7 @@
 #include "config/sections/activation_checkpoint.h"
 #include "config/sections/optimizer.h"
 #include "models/model.h"
+#include "nn/context_attention.h"
 #include "optim/schedule.h"
 #include "parallel/recompute_plan.h"
 #include "train/state.h"
@@ -21,6 +22,8 @@ struct AssemblyOptions {
   uint64_t seed = 0;
   config::Optimizer optimizer;
   parallel::RecomputePlan plan;
+  nn::ContextMethod context_method = nn::ContextMethod::kAllGather;
+  bool head_tail = true;
   Reshard reshard = Reshard::kDefault;
   // Gradients are summed whole over the micro-batches of a step and reduced once (ZeRO-1).
   bool whole_gradients = false;

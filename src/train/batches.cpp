@@ -20,24 +20,36 @@ Counts over_readers(const Counts& mine, const comm::Mesh& mesh) {
 
 }  // namespace
 
-MicroBatch to_device(const data::SampleBatch& batch, at::Device device, const comm::Mesh& mesh) {
+MicroBatch part_of(const MicroBatch& whole, const nn::ContextParallel& context) {
+  const auto size = context.group.size(), rank = context.group.rank();
+  if (size == 1) return whole;
+  const auto part = [&](const at::Tensor& x) {
+    return nn::shard_sequence(x, 1, size, rank, context.head_tail).contiguous();
+  };
+  return {part(whole.inputs), part(whole.labels),
+          nn::context_positions(whole.inputs.size(1), size, rank, context.head_tail,
+                                whole.inputs.device())};
+}
+
+MicroBatch to_device(const data::SampleBatch& batch, at::Device device,
+                     const nn::ContextParallel& context) {
   // Ids travel as int32; the device widens them.
   const auto move = [&](const std::vector<int32_t>& ids) {
     const auto on_host = at::from_blob(const_cast<int32_t*>(ids.data()),
                                        {batch.num_samples, batch.seq_len}, at::kInt);
     return on_host.to(device).to(at::kLong);
   };
-  return {move(batch.inputs), move(batch.labels)};
+  return part_of({move(batch.inputs), move(batch.labels)}, context);
 }
 
 std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device,
-                                     const comm::Mesh& mesh) {
+                                     const comm::Mesh& mesh, const nn::ContextParallel& context) {
   StepBatches step;
   Counts mine;
   for (int64_t i = 0; i < count; ++i) {
     const auto batch = loader.next();
     if (!batch) break;
-    step.micro_batches.push_back(to_device(*batch, device, mesh));
+    step.micro_batches.push_back(to_device(*batch, device, context));
     mine.valid_tokens += batch->valid_tokens;
     mine.tokens += batch->num_samples * batch->seq_len;
   }
@@ -45,7 +57,7 @@ std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::De
   const Counts all = over_readers(mine, mesh);
   if (all.valid_tokens == 0) return std::nullopt;
   while (static_cast<int64_t>(step.micro_batches.size()) < all.micro_batches) {
-    step.micro_batches.push_back(to_device(loader.empty_batch(), device, mesh));
+    step.micro_batches.push_back(to_device(loader.empty_batch(), device, context));
   }
   step.valid_tokens = all.valid_tokens;
   step.tokens = all.tokens;

@@ -4,7 +4,9 @@
 #include <optional>
 #include <vector>
 
+#include "comm/mesh.h"
 #include "data/loader.h"
+#include "nn/context_attention.h"
 #include "train/step.h"
 
 namespace titan::train {
@@ -17,12 +19,15 @@ struct StepBatches {
 };
 
 // This rank's part of a batch.
-MicroBatch to_device(const data::SampleBatch& batch, at::Device device, const comm::Mesh& mesh);
+MicroBatch to_device(const data::SampleBatch& batch, at::Device device,
+                     const nn::ContextParallel& context);
+// This rank's part of whole sequences.
+MicroBatch part_of(const MicroBatch& whole, const nn::ContextParallel& context);
 
 // The `count` batches of one step of this reader. nullopt on every rank when no reader has more of
 // a finite set; a step that is only partly filled at its end is returned short, with as many
 // micro-batches on every rank. Collective.
 std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device,
-                                     const comm::Mesh& mesh);
+                                     const comm::Mesh& mesh, const nn::ContextParallel& context);
 
 }  // namespace titan::train

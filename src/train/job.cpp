@@ -55,6 +55,8 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                                   .seed = job.seed,
                                   .optimizer = config.optimizer,
                                   .plan = plan,
+                                  .context_method = context_method(config.parallelism),
+                                  .head_tail = head_tail(config.parallelism),
                                   .reshard = reshard_of(config),
                                   .whole_gradients = config.npu.zero_stage == 1});
   state.schedule = optim::make_schedule(config.lr_scheduler, job.total_steps);

@@ -56,6 +56,16 @@ void check_sequence(const char* key, int64_t seq_len, const comm::MeshShape& sha
 
 }  // namespace
 
+nn::ContextMethod context_method(const config::Parallelism& parallelism) {
+  const auto& method = parallelism.context_parallel_rotate_method;
+  if (method == "alltoall") return nn::ContextMethod::kRing;
+  return method == "ulysses" ? nn::ContextMethod::kUlysses : nn::ContextMethod::kAllGather;
+}
+
+bool head_tail(const config::Parallelism& parallelism) {
+  return parallelism.context_parallel_load_balancer == "headtail";
+}
+
 comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelArgs& args,
                            int64_t world_size) {
   Problems problems;
@@ -63,10 +73,10 @@ comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelA
   for (const auto& problem : models::tensor_parallel_problems(args, shape.tp)) {
     problems.push_back(problem);
   }
-  const bool head_tail = config.parallelism.context_parallel_load_balancer.has_value();
-  check_sequence("training.seq_len", config.training.seq_len, shape, head_tail, problems);
+  const bool dealt = head_tail(config.parallelism);
+  check_sequence("training.seq_len", config.training.seq_len, shape, dealt, problems);
   if (config.validation.enable) {
-    check_sequence("validation.seq_len", config.validation.seq_len, shape, head_tail, problems);
+    check_sequence("validation.seq_len", config.validation.seq_len, shape, dealt, problems);
   }
   const int64_t global = config.training.global_batch_size;
   const int64_t step = config.training.local_batch_size * shape.data();

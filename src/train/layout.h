@@ -5,11 +5,16 @@
 #include "comm/mesh.h"
 #include "config/job_config.h"
 #include "models/args.h"
+#include "nn/context_attention.h"
 
 namespace titan::train {
 
 // Throws one Error that lists every broken rule with the numbers and the nearest legal values.
 comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelArgs& args,
                            int64_t world_size);
+
+nn::ContextMethod context_method(const config::Parallelism& parallelism);
+// Whether each rank gets a chunk from the head and one from the tail of a sequence.
+bool head_tail(const config::Parallelism& parallelism);
 
 }  // namespace titan::train

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "ops/recompute.h"
+#include "train/batches.h"
 
 namespace titan::train {
 namespace {
@@ -52,6 +53,8 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
                                   .compute_dtype = c.compute_dtype,
                                   .seed = 11,
                                   .plan = plan,
+                                  .context_method = c.context_method,
+                                  .head_tail = c.head_tail,
                                   .reshard = c.reshard,
                                   .whole_gradients = c.whole_gradients});
   state.max_norm = c.max_norm;
@@ -60,7 +63,7 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
     const auto batch = batch_of(c, step);
     state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batch.valid_tokens));
     std::vector<MicroBatch> micro;
-    for (int64_t a = 0; a < c.accumulation; ++a) micro.push_back(micro_batch(c, mesh, batch, a));
+    for (int64_t a = 0; a < c.accumulation; ++a) micro.push_back(part_of(micro_batch(c, mesh, batch, a), state.runner->axes().context));
     const StepResult result = train_step(state, micro, [&](std::span<const Tensor> gradients) {
       if (c.break_gradients) c.break_gradients(state, mesh.rank);
       if (step > 0 || mesh.at.dp_replicate > 0) return;

@@ -27,6 +27,8 @@ struct LayoutCase {
   Reshard reshard = Reshard::kDefault;
   bool whole_gradients = false;
   std::optional<ops::Kept> recompute;
+  nn::ContextMethod context_method = nn::ContextMethod::kAllGather;
+  bool head_tail = true;
   // Breaks a run on purpose: called on every rank after each backward pass.
   std::function<void(TrainingState&, int64_t rank)> break_gradients;
 };

@@ -88,6 +88,18 @@ TEST(Layouts, TensorParallelEqualsOneProcess) {
   }
 }
 
+TEST(Layouts, ContextParallelEqualsOneProcess) {
+  for (const int64_t cp : {2, 3}) {
+    for (const bool head_tail : {true, false}) {
+      expect_equal({.shape = {.cp = cp},
+                    .args = qwen(),
+                    .recompute = head_tail ? std::optional(ops::Kept::kExpensive) : std::nullopt,
+                    .head_tail = head_tail},
+                   fmt::format("cp {}", cp).c_str());
+    }
+  }
+}
+
 TEST(Layouts, MixesEqualOneProcess) {
   for (const comm::MeshShape& shape :
        {comm::MeshShape{.dp_shard = 2, .tp = 2}, comm::MeshShape{.dp_replicate = 2, .tp = 2},

@@ -76,7 +76,9 @@ struct Parallelism {
     field("context_parallel_load_balancer", &Parallelism::context_parallel_load_balancer,
           "how a sequence is dealt to the ranks; None: in order", one_of("headtail|ptrr"));
     field("context_parallel_rotate_method", &Parallelism::context_parallel_rotate_method,
-          "how keys and values reach the other ranks", one_of("allgather|alltoall"));
+          "how keys and values reach the other ranks: gathered, round a ring (alltoall), or whole "
+          "sequences of some heads (ulysses)",
+          one_of("allgather|alltoall|ulysses"));
     field("expert_parallel_degree", &Parallelism::expert_parallel_degree,
           "ranks that share the experts of a layer", between(1, 65536));
     field("expert_tensor_parallel_degree", &Parallelism::expert_tensor_parallel_degree,

@@ -1,0 +1,249 @@
+#include "ops/partial_attention.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace titan::ops {
+namespace {
+
+using at::Tensor;
+
+// A score that no query sees. Finite, so that a row that sees nothing stays free of NaN; its
+// logsumexp is so low that the row's weight in a merge, and its probabilities under the logsumexp
+// of the whole softmax, are exactly 0.
+constexpr double kUnseen = -1e30;
+
+// Scores that the plain maths holds at a time.
+constexpr int64_t kTileScores = int64_t{1} << 22;
+
+at::ScalarType wide_dtype(const Tensor& x) {
+  return at::promote_types(x.scalar_type(), at::kFloat);
+}
+
+// Query heads that share a key head as more queries of one head: [B, H, T, D] -> [B, K, H/K * T, D]
+Tensor fold_heads(const Tensor& x, int64_t kv_heads) {
+  if (x.size(1) == kv_heads) return x;
+  return x.reshape({x.size(0), kv_heads, x.size(1) / kv_heads * x.size(2), x.size(3)});
+}
+
+Tensor repeat_heads(const Tensor& x, int64_t times) {
+  if (times == 1) return x;
+  return x.unsqueeze(2).expand({x.size(0), x.size(1), times, x.size(2), x.size(3)}).flatten(1, 2);
+}
+
+// The gradient of repeat_heads.
+Tensor sum_heads(const Tensor& x, int64_t times) {
+  return times == 1 ? x : x.unflatten(1, {x.size(1) / times, times}).sum(2);
+}
+
+// Kernels step over rows and heads by strides but want the elements of a head side by side.
+Tensor dense_rows(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+
+// [B or 1, 1, 1, rows, S], true = hidden, for the queries [first, first + rows); undefined: all
+// seen.
+Tensor hidden(const Visibility& see, int64_t first, int64_t rows, int64_t num_keys,
+              at::Device device) {
+  Tensor out;
+  if (see.masked()) {
+    out = see.query_documents.narrow(1, first, rows)
+              .unsqueeze(2)
+              .ne(see.key_documents.unsqueeze(1))
+              .unsqueeze(1)
+              .unsqueeze(1);
+  }
+  if (see.causal) {
+    const auto options = at::TensorOptions(device).dtype(at::kLong);
+    const Tensor future = at::arange(num_keys, options)
+                              .unsqueeze(0)
+                              .gt(at::arange(first, first + rows, options).unsqueeze(1))
+                              .view({1, 1, 1, rows, num_keys});
+    out = out.defined() ? out.logical_or(future) : future;
+  }
+  return out;
+}
+
+int64_t tile_rows(const Tensor& q, const Tensor& k) {
+  const int64_t per_row = q.size(0) * q.size(1) * k.size(2);
+  return std::clamp<int64_t>(kTileScores / std::max<int64_t>(per_row, 1), 1, q.size(2));
+}
+
+// Scaled scores [B, K, H/K, rows, S] of the wide queries [B, H, rows, D] and keys.
+Tensor plain_scores(const Tensor& q, const Tensor& k, const Visibility& see, int64_t first) {
+  const int64_t kv = k.size(1), group = q.size(1) / kv, rows = q.size(2);
+  Tensor scores =
+      at::matmul(fold_heads(q / std::sqrt(static_cast<double>(q.size(3))), kv), k.transpose(-1, -2))
+          .view({q.size(0), kv, group, rows, k.size(2)});
+  const Tensor mask = hidden(see, first, rows, k.size(2), q.device());
+  if (mask.defined()) scores.masked_fill_(mask, kUnseen);
+  return scores;
+}
+
+// libtorch's kernels, for equal numbers of heads and no mask.
+PartialAttention run_kernel(AttentionKernel kernel, const Tensor& q, const Tensor& k,
+                            const Tensor& v, bool causal) {
+  switch (kernel) {
+    case AttentionKernel::kCpuFlash: {
+      auto [out, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal);
+      return {out, logsumexp};
+    }
+    case AttentionKernel::kCudaFlash: {
+      auto result = at::_scaled_dot_product_flash_attention(q, k, v, 0.0, causal, false);
+      return {std::get<0>(result), std::get<1>(result).narrow(2, 0, q.size(2))};
+    }
+    case AttentionKernel::kCudaEfficient: {
+      auto result =
+          at::_scaled_dot_product_efficient_attention(q, k, v, std::nullopt, true, 0.0, causal);
+      return {std::get<0>(result), std::get<1>(result).narrow(2, 0, q.size(2))};
+    }
+    case AttentionKernel::kPlain:
+      break;
+  }
+  TITAN_CHECK(false, "the plain maths is no kernel");
+}
+
+AttentionGradients run_kernel_backward(AttentionKernel kernel, const Tensor& grad, const Tensor& q,
+                                       const Tensor& k, const Tensor& v, const Tensor& out,
+                                       const Tensor& logsumexp, bool causal) {
+  if (kernel == AttentionKernel::kCpuFlash) {
+    auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        grad, q, k, v, out, logsumexp, 0.0, causal);
+    return {dq, dk, dv};
+  }
+  // Without dropout the state of the random numbers is not read.
+  const Tensor none = at::empty({2}, q.options().dtype(at::kLong)).zero_();
+  if (kernel == AttentionKernel::kCudaFlash) {
+    auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
+        grad, q, k, v, out, logsumexp.contiguous(), Tensor(), Tensor(), q.size(2), k.size(2), 0.0,
+        causal, none.view(at::kUInt64), none.select(0, 0).view(at::kUInt64));
+    return {dq, dk, dv};
+  }
+  // The kernel reads its logsumexp in rows of a multiple of 32.
+  const int64_t padding = (32 - q.size(2) % 32) % 32;
+  const Tensor rows =
+      at::constant_pad_nd(logsumexp, {0, padding}, std::numeric_limits<float>::infinity());
+  auto [dq, dk, dv, dbias] = at::_scaled_dot_product_efficient_attention_backward(
+      grad, q, k, v, Tensor(), out, rows.contiguous(), none.select(0, 0), none.select(0, 1), 0.0,
+      {true, true, true, false}, causal);
+  return {dq, dk, dv};
+}
+
+}  // namespace
+
+AttentionKernel attention_kernel(const Tensor& q, bool masked) {
+  if (masked) return AttentionKernel::kPlain;
+  if (q.is_cpu()) return AttentionKernel::kCpuFlash;
+  const auto dtype = q.scalar_type();
+  const int64_t head_dim = q.size(3);
+  if (!q.is_cuda() || dtype == at::kDouble || head_dim % 8 != 0) return AttentionKernel::kPlain;
+  if (dtype != at::kFloat && head_dim <= 256) return AttentionKernel::kCudaFlash;
+  return AttentionKernel::kCudaEfficient;
+}
+
+PartialAttention partial_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                   const Visibility& see) {
+  const at::NoGradGuard no_grad;
+  TITAN_CHECK(!see.causal || q.size(2) == k.size(2), "causal attention of {} queries on {} keys",
+              q.size(2), k.size(2));
+  const auto kernel = attention_kernel(q, see.masked());
+  if (kernel == AttentionKernel::kPlain) return reference::partial_attention(q, k, v, see);
+  const int64_t kv = k.size(1), times = q.size(1) / kv;
+  if (see.causal || times == 1) {
+    return run_kernel(kernel, dense_rows(q), dense_rows(repeat_heads(k, times)),
+                      dense_rows(repeat_heads(v, times)), see.causal);
+  }
+  // Every query sees every key: the heads of a group read them as one.
+  const auto part =
+      run_kernel(kernel, dense_rows(fold_heads(q, kv)), dense_rows(k), dense_rows(v), false);
+  return {part.out.reshape(q.sizes()), part.logsumexp.reshape({q.size(0), q.size(1), q.size(2)})};
+}
+
+AttentionGradients partial_attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                              const Tensor& v, const Tensor& out,
+                                              const Tensor& logsumexp, const Visibility& see) {
+  const at::NoGradGuard no_grad;
+  const auto kernel = attention_kernel(q, see.masked());
+  if (kernel == AttentionKernel::kPlain) {
+    return reference::partial_attention_backward(grad, q, k, v, out, logsumexp, see);
+  }
+  const int64_t kv = k.size(1), times = q.size(1) / kv;
+  if (see.causal || times == 1) {
+    const auto all = run_kernel_backward(
+        kernel, dense_rows(grad), dense_rows(q), dense_rows(repeat_heads(k, times)),
+        dense_rows(repeat_heads(v, times)), dense_rows(out), logsumexp, see.causal);
+    return {all.q, sum_heads(all.k, times), sum_heads(all.v, times)};
+  }
+  const auto folded = [&](const Tensor& x) { return dense_rows(fold_heads(x, kv)); };
+  auto all = run_kernel_backward(kernel, folded(grad), folded(q), dense_rows(k), dense_rows(v),
+                                 folded(out), logsumexp.reshape({q.size(0), kv, times * q.size(2)}),
+                                 false);
+  return {all.q.reshape(q.sizes()), all.k, all.v};
+}
+
+void merge_partial_attention(Tensor& out, Tensor& logsumexp, const PartialAttention& part) {
+  const at::NoGradGuard no_grad;
+  const Tensor total = at::logaddexp(logsumexp, part.logsumexp);
+  out.mul_((logsumexp - total).exp_().unsqueeze(-1));
+  out.addcmul_(part.out.to(out.scalar_type()), (part.logsumexp - total).exp_().unsqueeze(-1));
+  logsumexp.copy_(total);
+}
+
+namespace reference {
+
+PartialAttention partial_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                   const Visibility& see) {
+  const at::NoGradGuard no_grad;
+  const auto dtype = wide_dtype(q);
+  const Tensor keys = k.to(dtype), values = v.to(dtype);
+  PartialAttention part{at::empty(q.sizes(), q.options()),
+                        at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(dtype))};
+  const int64_t step = tile_rows(q, k);
+  for (int64_t first = 0; first < q.size(2); first += step) {
+    const int64_t rows = std::min(step, q.size(2) - first);
+    const Tensor tile = q.narrow(2, first, rows).to(dtype);
+    Tensor scores = plain_scores(tile, keys, see, first);
+    const Tensor sums = scores.logsumexp(-1, true);
+    const Tensor weights = scores.sub_(sums).exp_().flatten(2, 3);
+    part.out.narrow(2, first, rows).copy_(at::matmul(weights, values).view(tile.sizes()));
+    part.logsumexp.narrow(2, first, rows).copy_(sums.squeeze(-1).flatten(1, 2));
+  }
+  return part;
+}
+
+AttentionGradients partial_attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                              const Tensor& v, const Tensor& out,
+                                              const Tensor& logsumexp, const Visibility& see) {
+  const at::NoGradGuard no_grad;
+  const auto dtype = wide_dtype(q);
+  const int64_t kv = k.size(1), group = q.size(1) / kv;
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
+  const Tensor keys = k.to(dtype), values = v.to(dtype);
+  Tensor dq = at::empty(q.sizes(), q.options());
+  Tensor dk = at::zeros(k.sizes(), keys.options()), dv = at::zeros_like(dk);
+  const int64_t step = tile_rows(q, k);
+  for (int64_t first = 0; first < q.size(2); first += step) {
+    const int64_t rows = std::min(step, q.size(2) - first);
+    const auto tile = [&](const Tensor& x) { return x.narrow(2, first, rows).to(dtype); };
+    const Tensor queries = tile(q), dout = fold_heads(tile(grad), kv);
+    const auto per_row = [&](const Tensor& x) {
+      return x.reshape({q.size(0), kv, group, rows, 1});
+    };
+    const Tensor weights = plain_scores(queries, keys, see, first)
+                               .sub_(per_row(logsumexp.narrow(2, first, rows)))
+                               .exp_();
+    dv.add_(at::matmul(weights.flatten(2, 3).transpose(-1, -2), dout));
+    const Tensor shift = per_row((tile(grad) * tile(out)).sum(-1));
+    Tensor dscores = at::matmul(dout, values.transpose(-1, -2)).view(weights.sizes());
+    dscores = dscores.sub_(shift).mul_(weights).mul_(scale).flatten(2, 3);
+    dq.narrow(2, first, rows).copy_(at::matmul(dscores, keys).view(queries.sizes()));
+    dk.add_(at::matmul(dscores.transpose(-1, -2), fold_heads(queries, kv)));
+  }
+  return {dq, dk.to(k.scalar_type()), dv.to(v.scalar_type())};
+}
+
+}  // namespace reference
+
+}  // namespace titan::ops
