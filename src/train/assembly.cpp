@@ -75,13 +75,12 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
                                                      std::vector<Visited>& list) {
   const auto members = deal_to_groups(args, part, list);
   std::vector<std::unique_ptr<parallel::ParameterGroup>> groups;
-  parallel::ShardedRunner::Options runner{.compute_dtype = options.compute_dtype,
-                                          .axes = {.tp = mesh.tp,
-                                                   .context = {mesh.cp, options.context_method,
-                                                               options.head_tail}},
-                                          .plan = options.plan,
-                                          .first_block = part.first_layer,
-                                          .first_block_group = part.embedding ? 1u : 0u};
+  parallel::ShardedRunner::Options runner{
+      .compute_dtype = options.compute_dtype,
+      .axes = {.tp = mesh.tp, .context = {mesh.cp, options.context_method, options.head_tail}},
+      .plan = options.plan,
+      .first_block = part.first_layer,
+      .first_block_group = part.embedding ? 1u : 0u};
   for (const auto& group : members) {
     std::vector<comm::Placement> wholes;
     for (const size_t i : group) wholes.push_back(list[i].whole);

@@ -150,9 +150,8 @@ void Loop::validate() {
 // False when the data has ended.
 bool Loop::one_step() {
   TrainingState& state = job_.state;
-  const auto batches =
-      next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(), state.mesh,
-                                 state.runner->axes().context);
+  const auto batches = next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(),
+                                 state.mesh, state.runner->axes().context);
   if (!batches) return false;
   const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);
   state.lr.fill_(lr);

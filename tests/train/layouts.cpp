@@ -63,7 +63,8 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
     const auto batch = batch_of(c, step);
     state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batch.valid_tokens));
     std::vector<MicroBatch> micro;
-    for (int64_t a = 0; a < c.accumulation; ++a) micro.push_back(part_of(micro_batch(c, mesh, batch, a), state.runner->axes().context));
+    for (int64_t a = 0; a < c.accumulation; ++a)
+      micro.push_back(part_of(micro_batch(c, mesh, batch, a), state.runner->axes().context));
     const StepResult result = train_step(state, micro, [&](std::span<const Tensor> gradients) {
       if (c.break_gradients) c.break_gradients(state, mesh.rank);
       if (step > 0 || mesh.at.dp_replicate > 0) return;
