@@ -223,6 +223,12 @@ std::vector<std::string> gather_text(const std::string& mine, const Group& group
   return texts;
 }
 
+void Group::set_timeout(double seconds) const {
+  if (state_) {
+    state_->backend->setTimeout(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+  }
+}
+
 void Group::barrier() const {
   if (!state_) return;
   // Of a host group: an all-reduce of nothing much.

@@ -87,6 +87,8 @@ class Group {
   // `x` of rank `from` on every rank, in place, contiguous.
   void broadcast(at::Tensor& x, int64_t from) const;
   void barrier() const;
+  // Of all later collectives.
+  void set_timeout(double seconds) const;
 
  private:
   struct State;

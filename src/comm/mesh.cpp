@@ -59,6 +59,12 @@ int64_t rank_at(const MeshShape& shape, const Coordinates& at) {
          at.tp;
 }
 
+void Mesh::set_timeout(double seconds) const {
+  for (const Group* group : {&world, &pp, &dp_replicate, &fsdp, &cp, &tp, &all, &ends}) {
+    group->set_timeout(seconds);
+  }
+}
+
 int64_t data_rank(const MeshShape& shape, int64_t rank) {
   const Coordinates at = coordinates_of(shape, rank);
   return at.dp_replicate * shape.dp_shard + at.dp_shard;

@@ -59,6 +59,7 @@ struct Mesh {
   Group all;   // of the device
   Group ends;  // first and last pipeline rank, for weights that both hold; else one rank
 
+  void set_timeout(double seconds) const;
   // The rank whose value counts where cp, tp and pp ranks know the same.
   bool is_data_leader() const { return at.cp == 0 && at.tp == 0 && at.pp == 0; }
 };

@@ -21,8 +21,9 @@ constexpr const char* kConverters =
     "acts only with a converter of model.converters, none of which is built";
 constexpr const char* kConvertersZh =
     "只在使用 model.converters 的转换器时起作用，而转换器尚未实现";
-constexpr const char* kNoPeers = "one process has no collectives";
-constexpr const char* kNoPeersZh = "单进程没有集合通信";
+constexpr const char* kNoPeers =
+    "the flight recorder is not built; errors of collectives name rank, step and axis";
+constexpr const char* kNoPeersZh = "飞行记录器尚未实现；集合通信的错误会指明 rank、步和轴";
 constexpr const char* kFault = "belongs to fault_tolerance.enable";
 constexpr const char* kFaultZh = "属于 fault_tolerance.enable";
 constexpr const char* kRecompute =
@@ -141,15 +142,13 @@ constexpr Row kRows[] = {
     {"training.dataloader.prefetch_factor", kYes, "times num_workers: sets data.prefetch unless that is given",
      "乘以 num_workers：未给出 data.prefetch 时设置它"},
     // [parallelism]
-    {"parallelism.data_parallel_replicate_degree", kPartly, kOneDevice, kOneDeviceZh,
-     [](C c) { return c.parallelism.data_parallel_replicate_degree > 1; }, "2"},
-    {"parallelism.data_parallel_shard_degree", kPartly, "this version trains on one device; set it to -1 or 1",
-     "当前版本只在单个设备上训练；请设为 -1 或 1", [](C c) { return c.parallelism.data_parallel_shard_degree > 1; }, "2"},
-    {"parallelism.fsdp_reshard_after_forward", kNoEffect, "belongs to data_parallel_shard_degree > 1", "属于 data_parallel_shard_degree > 1"},
-    {"parallelism.tensor_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
-     [](C c) { return c.parallelism.tensor_parallel_degree > 1; }, "2"},
-    {"parallelism.disable_loss_parallel", kNoEffect, "belongs to tensor_parallel_degree > 1", "属于 tensor_parallel_degree > 1"},
-    {"parallelism.enable_async_tensor_parallel", kNoEffect, "belongs to tensor_parallel_degree > 1", "属于 tensor_parallel_degree > 1"},
+    {"parallelism.data_parallel_replicate_degree", kYes},
+    {"parallelism.data_parallel_shard_degree", kYes},
+    {"parallelism.fsdp_reshard_after_forward", kYes},
+    {"parallelism.tensor_parallel_degree", kYes},
+    {"parallelism.disable_loss_parallel", kNoEffect, "logits are never whole: the loss over split logits is the same number", "logits 从不完整存在：在切分的 logits 上计算的损失是同一个数"},
+    {"parallelism.enable_async_tensor_parallel", kNoEffect, "results are the same; the overlap is not built", "结果相同；重叠尚未实现",
+     [](C c) { return c.parallelism.enable_async_tensor_parallel; }, "true"},
     {"parallelism.pipeline_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
      [](C c) { return c.parallelism.pipeline_parallel_degree > 1; }, "2"},
     {"parallelism.module_fqns_per_model_part", kNoEffect, kPipeline, kPipelineZh},
@@ -160,10 +159,10 @@ constexpr Row kRows[] = {
     {"parallelism.pipeline_parallel_schedule_csv", kNoEffect, kPipeline, kPipelineZh},
     {"parallelism.pipeline_parallel_microbatch_size", kNoEffect, kPipeline, kPipelineZh},
     {"parallelism.pipeline_parallel_expert_parallel_overlap", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.context_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
-     [](C c) { return c.parallelism.context_parallel_degree > 1; }, "2"},
-    {"parallelism.context_parallel_load_balancer", kNoEffect, "belongs to context_parallel_degree > 1", "属于 context_parallel_degree > 1"},
-    {"parallelism.context_parallel_rotate_method", kNoEffect, "belongs to context_parallel_degree > 1", "属于 context_parallel_degree > 1"},
+    {"parallelism.context_parallel_degree", kYes},
+    {"parallelism.context_parallel_load_balancer", kPartly, "ptrr needs flex attention; use headtail or None", "ptrr 需要 flex attention；请用 headtail 或 None",
+     [](C c) { return c.parallelism.context_parallel_load_balancer == "ptrr"; }, "ptrr"},
+    {"parallelism.context_parallel_rotate_method", kYes},
     {"parallelism.expert_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
      [](C c) { return c.parallelism.expert_parallel_degree > 1; }, "2"},
     {"parallelism.expert_tensor_parallel_degree", kNoEffect, "belongs to expert_parallel_degree > 1", "属于 expert_parallel_degree > 1"},
@@ -220,18 +219,18 @@ constexpr Row kRows[] = {
     {"quantize.grouped_mm.mx.recipe_name", kNoEffect, kConverters, kConvertersZh},
     {"quantize.grouped_mm.mx.fqns", kNoEffect, kConverters, kConvertersZh},
     // [comm]
-    {"comm.init_timeout_seconds", kNoEffect, kNoPeers, kNoPeersZh},
-    {"comm.train_timeout_seconds", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.init_timeout_seconds", kYes},
+    {"comm.train_timeout_seconds", kYes},
     {"comm.trace_buf_size", kNoEffect, kNoPeers, kNoPeersZh},
     {"comm.save_traces_folder", kNoEffect, kNoPeers, kNoPeersZh},
     {"comm.save_traces_file_prefix", kNoEffect, kNoPeers, kNoPeersZh},
     {"comm.mode", kPartly, "simulated ranks are not built; `titan config check` validates without a device",
      "未实现模拟 rank；`titan config check` 可在没有设备时检查", [](C c) { return c.comm.mode != "default"; }, "fake_backend"},
-    {"comm.backend", kNoEffect, kNoPeers, kNoPeersZh},
-    {"comm.world_size", kPartly, kOneDevice, kOneDeviceZh, [](C c) { return c.comm.world_size.value_or(1) > 1; }, "2"},
-    {"comm.rank", kNoEffect, kNoPeers, kNoPeersZh},
-    {"comm.master_addr", kNoEffect, kNoPeers, kNoPeersZh},
-    {"comm.master_port", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.backend", kNoEffect, "the device decides: gloo on CPUs, nccl on GPUs, hccl on NPUs", "由设备决定：CPU 用 gloo，GPU 用 nccl，NPU 用 hccl"},
+    {"comm.world_size", kYes},
+    {"comm.rank", kYes},
+    {"comm.master_addr", kYes},
+    {"comm.master_port", kYes},
     // [memory_estimation]
     {"memory_estimation.enable", kNotBuilt, "the start-up summary of `titan train` forecasts the memory", "`titan train` 启动摘要会预估内存",
      [](C c) { return c.memory_estimation.enable; }, "true"},
@@ -282,7 +281,7 @@ constexpr Row kRows[] = {
     {"data.prefetch", kYes, kOwn, kOwnZh},
     {"data.threads", kYes, kOwn, kOwnZh},
     {"npu.memory_fraction", kNoEffect, "acts on Ascend devices only, which are not built yet", "只对昇腾设备起作用，尚未实现"},
-    {"npu.zero_stage", kNoEffect, "one device has nothing to shard", "单设备没有可分片的内容"},
+    {"npu.zero_stage", kYes},
 };
 // clang-format on
 

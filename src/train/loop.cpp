@@ -159,6 +159,10 @@ bool Loop::one_step() {
   const StepResult result = train_step(state, batches->micro_batches);
   ++state.step;
   state.tokens_seen += batches->tokens;
+  if (!last_result_) {
+    // The first step pays for set-up on every rank; later ones must not hang that long.
+    state.mesh.set_timeout(static_cast<double>(job_.config.comm.train_timeout_seconds));
+  }
   const double waited = job_.loader->wait_s();
   throughput_.add_step(batches->tokens / state.mesh.shape.data(), batches->tokens,
                        waited - std::exchange(waited_s_, waited));
