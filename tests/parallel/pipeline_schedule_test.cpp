@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "parallel/message_of.h"
 
 namespace titan::parallel::pipeline {
 namespace {
@@ -29,15 +30,6 @@ std::string fnv1a(std::string_view text) {
   uint64_t value = 0xCBF29CE484222325;
   for (const char byte : text) value = (value ^ static_cast<uint8_t>(byte)) * 0x100000001B3;
   return fmt::format("{:016x}", value);
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string refusal(std::string_view name, int64_t ranks, int64_t per_rank, int64_t microbatches) {
@@ -143,7 +135,7 @@ TEST_F(BrokenSchedule, IsRefusedByRankAndAction) {
   schedule_ = good;
   const Action last = rank1().back();
   rank1().pop_back();
-  EXPECT_THAT(problem(), HasSubstr(to_text(last) + " is missing on rank 1"));
+  EXPECT_THAT(problem(), HasSubstr("rank 1: " + to_text(last) + " is missing"));
   rank1().insert(rank1().begin() + 1, last);
   EXPECT_THAT(problem(), HasSubstr("comes before its forward"));
   schedule_ = good;

@@ -211,7 +211,7 @@ class Completeness {
 
 }  // namespace
 
-void require_complete(const Schedule& schedule) {
+std::optional<ScheduleProblem> find_problem(const Schedule& schedule) {
   TITAN_CHECK(std::ssize(schedule.rank_of_stage) == schedule.num_stages &&
                   std::ssize(schedule.per_rank) == schedule.num_ranks,
               "a schedule of {} stages on {} ranks has {} places and {} lists", schedule.num_stages,
@@ -219,17 +219,24 @@ void require_complete(const Schedule& schedule) {
   Completeness completeness(schedule);
   for (int64_t rank = 0; rank < schedule.num_ranks; ++rank) {
     const auto& list = schedule.per_rank[rank];
-    for (size_t i = 0; i < list.size(); ++i) {
+    for (int64_t i = 0; i < std::ssize(list); ++i) {
       const std::string problem = completeness.take(list[i], rank);
-      if (problem.empty()) continue;
-      throw Error("[pipeline] schedule {}: rank {}, action {}: {} {}", schedule.name, rank, i,
-                  to_text(list[i]), problem);
+      if (!problem.empty())
+        return ScheduleProblem{rank, i, fmt::format("{} {}", to_text(list[i]), problem)};
     }
   }
   if (const auto missing = completeness.missing()) {
-    throw Error("[pipeline] schedule {}: {} is missing on rank {}", schedule.name,
-                to_text(*missing), schedule.rank_of_stage[missing->stage]);
+    return ScheduleProblem{schedule.rank_of_stage[missing->stage], std::nullopt,
+                           fmt::format("{} is missing", to_text(*missing))};
   }
+  return std::nullopt;
+}
+
+void require_complete(const Schedule& schedule) {
+  const auto problem = find_problem(schedule);
+  if (!problem) return;
+  throw Error("[pipeline] schedule {}: rank {}{}: {}", schedule.name, problem->rank,
+              problem->action ? fmt::format(", action {}", *problem->action) : "", problem->text);
 }
 
 }  // namespace titan::parallel::pipeline

@@ -52,9 +52,17 @@ std::vector<int64_t> place_stages(Placement placement, int64_t num_ranks, int64_
 Schedule make_schedule(std::string_view name, int64_t num_ranks, int64_t stages_per_rank,
                        int64_t num_microbatches);
 
-// Throws Error unless every stage runs on its one rank, each micro-batch exactly once forward and
-// once backward (kBackward, or kBackwardInput then kBackwardWeight), in that order. Takes compute
-// lists only.
+// The first thing wrong with compute lists; nothing when every stage runs on its one rank, each
+// micro-batch exactly once forward and once backward (kBackward, or kBackwardInput then
+// kBackwardWeight), in that order. Says nothing about waiting: simulate() does.
+struct ScheduleProblem {
+  int64_t rank;
+  std::optional<int64_t> action;  // place in the rank's list; nothing: something is missing
+  std::string text;               // "2B0 comes before its forward", "2B1 is missing"
+};
+std::optional<ScheduleProblem> find_problem(const Schedule& schedule);
+
+// Throws Error with what find_problem() found.
 void require_complete(const Schedule& schedule);
 
 }  // namespace titan::parallel::pipeline
