@@ -351,6 +351,18 @@ double Costs::of(ActionKind kind) const {
   }
 }
 
+double Report::shortest_computation() const {
+  double shortest = 0;
+  for (const RankReport& rank : ranks) {
+    for (const TimedAction& timed : rank.actions) {
+      const double length = timed.end - timed.start;
+      if (is_compute(timed.action.kind) && length > 0 && (shortest == 0 || length < shortest))
+        shortest = length;
+    }
+  }
+  return shortest == 0 ? 1 : shortest;
+}
+
 Report simulate(const Schedule& lowered, const Costs& costs) {
   for (const double cost : {costs.forward, costs.backward, costs.backward_input,
                             costs.backward_weight, costs.transfer, costs.unshard, costs.reduce}) {

@@ -46,6 +46,9 @@ struct Report {
   double makespan = 0;
   double bubble_share = 0;  // idle part of all ranks' time, 0..1
   std::vector<RankReport> ranks;
+
+  // The length of the shortest computation that takes time; 1 if none does.
+  double shortest_computation() const;
 };
 
 // Throws Error for lists that would hang (each waiting rank, at which action, for what) or compute
