@@ -15,6 +15,7 @@ namespace titan::config {
 struct Check {
   // "linear|sqrt|cosine": legal texts (of each element, for lists); "" = any.
   const char* choices = "";
+  bool any_case = false;  // small and capital letters of `choices` are alike
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool open = false;      // `least` itself is not legal

@@ -62,6 +62,7 @@ std::optional<std::string> illegal_choice(const Check& check, const std::string&
   const auto choices = text::split(check.choices, '|');
   for (const auto& choice : choices) {
     if (choice == word) return std::nullopt;
+    if (check.any_case && text::lower_ascii(choice) == text::lower_ascii(word)) return std::nullopt;
   }
   const auto hint = text::nearest(word, choices);
   return fmt::format("expects one of {}, but got \"{}\"{}", text::join(choices, ", "), word,

@@ -140,6 +140,13 @@ TEST_F(BadFile, WrongTypesNameTheRightOne) {
               HasSubstr("did you mean \"cosine\"?"));
 }
 
+TEST_F(BadFile, NamesOfPipelineSchedulesAreTakenInAnyCase) {
+  EXPECT_EQ(toml_refusal("[parallelism]\npipeline_parallel_schedule = \"interleaved1f1b\"\n"), "");
+  EXPECT_THAT(toml_refusal("[parallelism]\npipeline_parallel_schedule = \"1f2b\"\n"),
+              HasSubstr("did you mean \"1F1B\"?"));
+  EXPECT_THAT(toml_refusal("[optimizer]\nname = \"adamw\"\n"), HasSubstr("expects one of"));
+}
+
 TEST_F(BadFile, DuplicatesAreRefused) {
   EXPECT_THAT(toml_refusal("[training]\nsteps = 1\nsteps = 2\n"),
               AllOf(HasSubstr("a.toml:3"), HasSubstr("steps")));

@@ -62,8 +62,9 @@ struct Parallelism {
           "layers per stage; absent: one stage per rank, or two for looped schedules", at_least(1));
     field("pipeline_parallel_schedule", &Parallelism::pipeline_parallel_schedule,
           "name of the pipeline schedule",
-          one_of("1F1B|GPipe|Interleaved1F1B|LoopedBFS|InterleavedZeroBubble|ZBVZeroBubble|"
-                 "DualPipeV|PipelineScheduleSingle|PipelineScheduleMulti"));
+          Check{.choices = "1F1B|GPipe|Interleaved1F1B|LoopedBFS|InterleavedZeroBubble|"
+                           "ZBVZeroBubble|DualPipeV|PipelineScheduleSingle|PipelineScheduleMulti",
+                .any_case = true});
     field("pipeline_parallel_schedule_csv", &Parallelism::pipeline_parallel_schedule_csv,
           "file with a schedule of its own");
     field("pipeline_parallel_microbatch_size", &Parallelism::pipeline_parallel_microbatch_size,
