@@ -13,6 +13,7 @@ constexpr Command kCommands[] = {
     {"data", "look into training data, print its documents, measure the reading", run_data},
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},
+    {"schedule", "draw a pipeline schedule: idle time, memory, order of each rank", run_schedule},
     {"version", "print the versions of titan, libtorch and the compiler, and the devices built in",
      run_version},
 };
