@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "parallel/pipeline/lower.h"
 
@@ -45,6 +46,12 @@ TEST(PipelinePicture, LabelsEveryComputationWhereThereIsRoom) {
             "time   |0              5              10    |\n"
             "rank 0 |F0 F1 .  .  B0--- F2 B1--- .  B2--- |\n"
             "rank 1 |.  F0 B0--- F1 B1--- F2 B2--- .  .  |\n");
+}
+
+TEST(PipelinePicture, IsTheOneOfThePage) {
+  const std::string picture = text_of(drawn("1F1B", 4, 1, 8));
+  for (const char* page : {"pipeline.md", "pipeline.zh-CN.md"})
+    EXPECT_THAT(files::read(std::string(TITAN_SOURCE_DIR "/docs/") + page), HasSubstr(picture));
 }
 
 TEST(PipelinePicture, NamesTheStageWhereARankHasSeveral) {

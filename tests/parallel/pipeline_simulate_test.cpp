@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
+#include "base/files.h"
+#include "base/text.h"
 #include "parallel/message_of.h"
 #include "parallel/pipeline/lower.h"
 
@@ -189,6 +194,99 @@ TEST(PipelineSimulate, SaysWhoWaitsWhereForWhatInADeadlock) {
             HasSubstr("rank 0 waits at action 2 (0RECV_B0) for action 5 (1SEND_B0) of rank 1"),
             HasSubstr("rank 1 waits at action 2 (1RECV_F1) for action 5 (0SEND_F1) of rank "
                       "0")));
+}
+
+// What can run next, given what has run: the rules of the data, without ranks.
+std::vector<Action> runnable(const std::vector<std::vector<int>>& forwards,
+                             const std::vector<std::vector<int>>& backwards) {
+  std::vector<Action> next;
+  const int64_t stages = std::ssize(forwards);
+  for (int64_t s = 0; s < stages; ++s) {
+    for (int64_t m = 0; m < std::ssize(forwards[s]); ++m) {
+      if (!forwards[s][m] && (s == 0 || forwards[s - 1][m]))
+        next.push_back({ActionKind::kForward, s, m});
+      if (forwards[s][m] && backwards[s][m] == 0 && (s + 1 == stages || backwards[s + 1][m]))
+        next.push_back({ActionKind::kBackwardInput, s, m});
+      if (backwards[s][m] == 1) next.push_back({ActionKind::kBackwardWeight, s, m});
+    }
+  }
+  return next;
+}
+
+Schedule random_schedule(std::mt19937& random) {
+  Schedule schedule{.name = "random", .num_ranks = 3, .num_stages = 5, .num_microbatches = 4};
+  for (int64_t stage = 0; stage < 5; ++stage)
+    schedule.rank_of_stage.push_back(stage < 3 ? stage : static_cast<int64_t>(random() % 3));
+  std::shuffle(schedule.rank_of_stage.begin(), schedule.rank_of_stage.end(), random);
+  schedule.per_rank.resize(3);
+  std::vector<std::vector<int>> forwards(5, std::vector<int>(4)), backwards = forwards;
+  for (auto next = runnable(forwards, backwards); !next.empty();
+       next = runnable(forwards, backwards)) {
+    const Action action = next[random() % next.size()];
+    schedule.per_rank[schedule.rank_of_stage[action.stage]].push_back(action);
+    if (action.kind == ActionKind::kForward) {
+      forwards[action.stage][action.microbatch] = 1;
+    } else {
+      ++backwards[action.stage][action.microbatch];
+    }
+  }
+  return schedule;
+}
+
+TEST(PipelineSimulate, EveryOrderThatCanRunPasses) {
+  std::mt19937 random(7);
+  int64_t early = 0;  // receives that stand before another receive of the same computation
+  for (int64_t i = 0; i < 300; ++i) {
+    const Schedule schedule = random_schedule(random);
+    require_complete(schedule);
+    for (const GatherPolicy policy : kPolicies) {
+      const Schedule lowered = lower(schedule, policy);
+      ASSERT_EQ(outcome(lowered), "no error") << i;
+      for (const auto& list : lowered.per_rank) {
+        for (size_t k = 1; k < list.size(); ++k)
+          early += is_receive(list[k - 1].kind) && is_receive(list[k].kind) ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(early, 1000);
+}
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  for (const auto& cell : text::split(line, '|')) cells.emplace_back(text::trim(cell));
+  return cells;
+}
+
+// "16 16 16 16", or "0" when all are 0, divided by the stages per rank.
+std::string held(const Report& report, int64_t RankReport::*peak, int64_t stages_per_rank) {
+  std::vector<std::string> words;
+  bool any = false;
+  for (const RankReport& rank : report.ranks) {
+    any |= rank.*peak != 0;
+    words.push_back(fmt::format(
+        "{:g}", static_cast<double>(rank.*peak) / static_cast<double>(stages_per_rank)));
+  }
+  return any ? text::join(words, " ") : "0";
+}
+
+TEST(PipelineSimulate, TheFiguresOfThePageAreMeasured) {
+  for (const char* page : {"pipeline.md", "pipeline.zh-CN.md"}) {
+    int64_t rows = 0;
+    for (const auto& line :
+         text::split(files::read(std::string(TITAN_SOURCE_DIR "/docs/") + page), '\n')) {
+      const auto cells = cells_of(line);
+      if (cells.size() != 8 || cells[2].find_first_not_of("0123456789") != std::string::npos)
+        continue;
+      const int64_t v = std::stoll(cells[2]);
+      const Report report = run(cells[1], 4, v, 16);
+      EXPECT_EQ(cells[3], fmt::format("{:g}", report.makespan / static_cast<double>(v))) << line;
+      EXPECT_EQ(cells[4], fmt::format("{:.1f}%", 100 * report.bubble_share)) << line;
+      EXPECT_EQ(cells[5], held(report, &RankReport::peak_live_activations, v)) << line;
+      EXPECT_EQ(cells[6], held(report, &RankReport::peak_pending_weights, v)) << line;
+      ++rows;
+    }
+    EXPECT_EQ(rows, 9) << page;
+  }
 }
 
 struct Mutant {
