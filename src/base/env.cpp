@@ -19,6 +19,8 @@ constexpr Variable kKnown[] = {
     {"LOCAL_WORLD_SIZE", "number of processes on this host"},
     {"MASTER_ADDR", "address of the rendezvous store"},
     {"MASTER_PORT", "port of the rendezvous store"},
+    {"TORCHELASTIC_USE_AGENT_STORE", "True: torchrun itself serves the rendezvous store"},
+    {"TORCHELASTIC_RESTART_COUNT", "how often torchrun has restarted the job"},
     {"SLURM_PROCID", "rank given by srun"},
     {"SLURM_NTASKS", "number of tasks of the srun step"},
     {"SLURM_LOCALID", "rank on this host given by srun"},

@@ -199,6 +199,16 @@ void meet(const Said& said, World& world) {
   world.master_port = said.port->value;
 }
 
+// The agent's store is the one that torchrun's own address names.
+void find_store(const Said& said, World& world) {
+  const bool torchruns = said.address && said.address->name == "MASTER_ADDR" && said.port &&
+                         said.port->name == "MASTER_PORT";
+  if (world.size == 1 || !torchruns) return;
+  world.store_is_served = env::get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  const auto attempt = number("TORCHELASTIC_RESTART_COUNT", 0, INT32_MAX);
+  if (attempt) world.attempt = attempt->value;
+}
+
 void check_local(const Said& said, const World& world) {
   if (said.local_rank && said.local_size && world.local_rank >= world.local_size) {
     throw Error("[launch] {} must be below {} — local ranks count from 0 on each host",
@@ -246,6 +256,7 @@ World read_world(const WorldOverrides& overrides) {
   if (said.size) world.size = said.size->value;
   if (said.rank) world.rank = said.rank->value;
   if (world.size > 1) meet(said, world);
+  find_store(said, world);
   find_local(said, world);
   return world;
 }

@@ -16,6 +16,11 @@ struct World {
   int64_t local_rank = 0, local_size = 1;  // on this host
   std::string master_addr;  // host of rank 0; an IPv6 literal stands without brackets
   int64_t master_port = 0;
+  // torchrun's agent serves the store at that address: rank 0 must join it like every other rank
+  // instead of listening there.
+  bool store_is_served = false;
+  int64_t attempt =
+      0;               // how often torchrun has restarted the job: a part of every key in its store
   std::string source;  // who said so: "RANK and WORLD_SIZE", "Slurm", "Open MPI", "one process", …
 };
 

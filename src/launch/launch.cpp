@@ -27,6 +27,11 @@ env::Changes variables_of(const Options& options, int64_t rank, int64_t port) {
   env::Changes changes = {{"RANK", number},          {"WORLD_SIZE", size},
                           {"LOCAL_RANK", number},    {"LOCAL_WORLD_SIZE", size},
                           {"MASTER_ADDR", kAddress}, {"MASTER_PORT", std::to_string(port)}};
+  // Under torchrun, whose store is not this job's.
+  if (env::get("TORCHELASTIC_USE_AGENT_STORE"))
+    changes.emplace_back("TORCHELASTIC_USE_AGENT_STORE", "False");
+  if (env::get("TORCHELASTIC_RESTART_COUNT"))
+    changes.emplace_back("TORCHELASTIC_RESTART_COUNT", "0");
   if (options.threads_per_rank && !env::get("OMP_NUM_THREADS"))
     changes.emplace_back("OMP_NUM_THREADS", std::to_string(*options.threads_per_rank));
   return changes;

@@ -1,5 +1,6 @@
 #include "launch/supervisor.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@
 namespace titan::launch {
 namespace {
 
-constexpr double kAfterKill_s = 3;     // then a process the kernel cannot end is left behind
+constexpr double kAfterKill_s = 2;     // then a process the kernel cannot end is left behind
 constexpr double kSameSignal_s = 0.2;  // `timeout` signals a process and then its group
 
 // The signals the launcher waits for instead of being interrupted by them.
@@ -25,6 +26,13 @@ sigset_t awaited_signals() {
       sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN;
   if (!ignored) sigaddset(&set, SIGHUP);
   return set;
+}
+
+// True once no process of the group is left. Orphans of a rank are ours (see start()): reap them.
+bool group_is_gone(pid_t group) {
+  while (waitpid(-group, nullptr, WNOHANG) > 0) {
+  }
+  return kill(-group, 0) != 0;
 }
 
 }  // namespace
@@ -58,6 +66,7 @@ Supervisor::~Supervisor() {
 }
 
 void Supervisor::start(const std::function<std::vector<std::string>(int64_t rank)>& variables) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a rank leaves behind becomes ours to wait for
   std::vector<std::string> words = {"titan"};
   words.insert(words.end(), options_.words.begin(), options_.words.end());
   std::vector<Output::Pipes> pipes;
@@ -157,6 +166,19 @@ bool Supervisor::act_on_deadline() {
   return true;
 }
 
+// Of several that ended, SIGCHLD names the first: it caused the others' failure, not they its.
+void Supervisor::reap_all(pid_t first) {
+  const auto named = std::find_if(ranks_.begin(), ranks_.end(),
+                                  [&](const Rank& rank) { return rank.child.pid == first; });
+  std::vector<int64_t> ended;
+  if (named != ranks_.end() && reap(named - ranks_.begin()))
+    ended.push_back(named - ranks_.begin());
+  for (int64_t rank = 0; rank < options_.nproc; ++rank) {
+    if (reap(rank)) ended.push_back(rank);
+  }
+  for (const int64_t rank : ended) judge(rank);
+}
+
 void Supervisor::watch() {
   const sigset_t set = awaited_signals();
   while (any_running()) {
@@ -167,16 +189,17 @@ void Supervisor::watch() {
     const int signal = sigtimedwait(&set, &info, &timeout);
     if (signal == SIGINT || signal == SIGTERM) stop(signal);
     if (signal == SIGHUP) stop(SIGTERM);
-    // Of several that ended, the signal names the first: it caused the others' failure, not they
-    // its.
-    const auto first = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
-      return signal == SIGCHLD && rank.child.pid == info.si_pid;
-    });
-    if (first != ranks_.end() && reap(first - ranks_.begin())) judge(first - ranks_.begin());
-    for (int64_t rank = 0; rank < options_.nproc; ++rank) {
-      if (reap(rank)) judge(rank);
-    }
+    if (signal == SIGCHLD) reap_all(info.si_pid);
     if (act_on_deadline()) break;
+  }
+  await_groups();
+}
+
+// Killed processes take a moment to go.
+void Supervisor::await_groups() const {
+  const Stopwatch since;
+  for (const auto& rank : ranks_) {
+    while (!group_is_gone(rank.child.pid) && since.seconds() < kAfterKill_s) usleep(2000);
   }
 }
 

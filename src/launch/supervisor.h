@@ -61,12 +61,14 @@ class Supervisor {
  private:
   void signal_all(int signal);
   bool reap(int64_t rank);
+  void reap_all(pid_t first);
   void judge(int64_t rank);
   void stop(int signal);
   void end_others(const std::string& why);
   bool any_running() const;
   std::optional<double> time_left() const;
   bool act_on_deadline();
+  void await_groups() const;
 
   const Options& options_;
   Guardian& guardian_;

@@ -74,6 +74,18 @@ TEST(ReadWorld, TakesTorchrunsVariables) {
   EXPECT_EQ(world_of({{"WORLD_SIZE", "1"}}).rank, 0);
 }
 
+TEST(ReadWorld, KnowsWhetherTorchrunServesTheStore) {
+  EXPECT_FALSE(world_of(kTorchrun).store_is_served);
+  const auto served = with(
+      kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  EXPECT_TRUE(world_of(served).store_is_served);
+  EXPECT_EQ(world_of(served).attempt, 2);
+  EXPECT_FALSE(world_of(with(served, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})).store_is_served);
+  // Another address is not the agent's.
+  EXPECT_FALSE(world_of(served, {.master_port = 1}).store_is_served);
+  EXPECT_FALSE(world_of(served, {.master_addr = "b"}).store_is_served);
+}
+
 TEST(ReadWorld, DerivesTheLocalRankWhereItIsCertain) {
   EXPECT_EQ(shown(world_of(with(kTorchrun, {{"LOCAL_RANK", "-"}}))),
             "5/8 local 1/4 at a:29400 from RANK and WORLD_SIZE");

@@ -1,0 +1,87 @@
+"""`titan launch` and run_train.sh with the real binary: titan launch_test.py does the rest without libtorch.
+
+Usage: titan_launch_test.py TITAN SOURCE_DIR [unittest arguments].
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TITAN, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
+             "TITAN_THREADS", "NGPU", "CONFIG_FILE", "LOG_RANK", "COMM_MODE", "TRAIN_FILE")
+
+
+def run(*words, **variables):
+    environment = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+    return subprocess.run(words, env={**environment, **variables}, capture_output=True, text=True, timeout=300)
+
+
+class TitanLaunch(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="launch-test-")
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def test_runs_itself_once_per_rank(self):
+        single = run(TITAN, "version")
+        done = run(TITAN, "launch", "--nproc", "2", "--log-ranks", "all", "--", "version", TMPDIR=str(self.folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = [f"[rank{rank}]:{line}" for rank in (0, 1) for line in single.stdout.splitlines()]
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(expected))
+        logs = sorted(path.name for path in self.folder.glob("titan-launch-*/*"))
+        self.assertEqual(logs, ["rank_0.log", "rank_1.log"])
+
+    def test_shares_the_cores_among_the_ranks(self):
+        done = run(TITAN, "launch", "--nproc", "512", "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(TITAN, "launch", "--nproc", "2", "--no-prefix", "--log-dir", str(self.folder), "--", "doctor", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        threads = int(json.loads(done.stdout)["environment"]["OMP_NUM_THREADS"])
+        cores = len(os.sched_getaffinity(0))
+        self.assertGreaterEqual(threads, 1)
+        self.assertLessEqual(threads, max(1, cores // 2))
+
+    def test_a_bad_configuration_is_refused_before_any_rank_starts(self):
+        done = run(TITAN, "launch", "--nproc", "2", "--", "train", "--training.stepz", "3")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("stepz", done.stderr)
+        self.assertNotIn("rank 1", done.stderr)
+
+    def test_a_failing_rank_is_named_with_its_error(self):
+        done = run(TITAN, "launch", "--nproc", "2", "--log-dir", str(self.folder), "--", "tokenizer", "encode", "/nowhere")
+        self.assertEqual(done.returncode, run(TITAN, "tokenizer", "encode", "/nowhere").returncode)
+        self.assertRegex(done.stderr, r"failed first, with exit code \d+; log: .*rank_[01]\.log; .*:\n(.*\n)*\[rank[01]\]:titan: rank [01]: .*\n$")
+
+    def train(self, *words, **variables):
+        return run(str(SOURCE / "run_train.sh"), "--job.dump_folder", str(self.folder / "run"), "--training.steps", "1",
+                   "--training.seq_len", "64", "--training.local_batch_size", "1", *words, TITAN=TITAN, **variables)
+
+    def test_run_train_trains_one_rank_and_logs_below_the_dump_folder(self):
+        done = self.train(NGPU="1", CONFIG_FILE=str(SOURCE / "configs/llama3/debug_model.toml"), TRAIN_FILE="x.train")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("TRAIN_FILE=x.train is ignored", done.stderr)
+        logs = list((self.folder / "run/logs").glob("*/rank_0.log"))
+        self.assertEqual(len(logs), 1)
+        steps = [line for line in logs[0].read_text().splitlines() if "step:" in line]
+        self.assertTrue(steps)
+        for line in steps:
+            self.assertIn("[rank0]:" + line, done.stdout)
+
+    def test_run_train_passes_the_simulation_of_ranks_on(self):
+        done = self.train(NGPU="4", COMM_MODE="no_such_mode")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no_such_mode", done.stderr)
+        self.assertNotIn("titan launch", done.stderr)
+
+    def test_run_train_shows_the_chosen_ranks(self):
+        done = self.train(NGPU="2", LOG_RANK="5")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--log-ranks 5", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
