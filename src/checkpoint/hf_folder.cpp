@@ -164,8 +164,8 @@ at::Tensor HfFolder::view(const std::string& name) const {
 }
 
 void load_hf(const HfFolder& folder, std::span<const NamedTensor> targets,
-             const ForeignNames& names) {
-  std::vector<NamedShape> parameters;
+             const ForeignNames& names, std::span<const NamedShape> elsewhere) {
+  std::vector<NamedShape> parameters(elsewhere.begin(), elsewhere.end());
   for (const auto& target : targets) parameters.push_back({target.name, target.shape()});
   check_contents(folder, parameters, names);
   const at::NoGradGuard no_grad;

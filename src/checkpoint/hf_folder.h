@@ -62,8 +62,9 @@ class HfFolder {
 // Copies the folder's tensors into `targets` (named as titan names them), converting element types.
 // All names and shapes are checked before the first copy; throws Error for missing or unexpected
 // tensors and other shapes.
+// `elsewhere`: parameters of the model that other ranks load.
 void load_hf(const HfFolder& folder, std::span<const NamedTensor> targets,
-             const ForeignNames& names);
+             const ForeignNames& names, std::span<const NamedShape> elsewhere = {});
 
 // The folder's tensors under titan's names, made one at a time as they are written; of `parameters`
 // (name, shape), stored as `cast_to` or else as the folder has them. The sources refer to `folder`

@@ -67,7 +67,9 @@ std::vector<std::string> load_part(const Step& step, Part part,
                                    const LoadOptions& options) {
   std::set<std::string> wanted;
   for (const auto& target : targets) wanted.insert(target.name);
-  auto unexpected = check_names(step, part, wanted, options.allow_unexpected);
+  std::set<std::string> named = wanted;
+  named.insert(options.elsewhere.begin(), options.elsewhere.end());
+  auto unexpected = check_names(step, part, named, options.allow_unexpected);
   for (const auto& target : targets) {
     check_shape(step, target.name, target.shape());
     if (!options.allow_cast) check_dtype(step, target);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct LoadOptions {
   bool allow_unexpected =
       false;           // stored tensors that no target asks for are left alone; else refused
   bool verify = true;  // recompute each tensor's checksum
+  // Names of tensors that other ranks load: neither missing here nor unexpected.
+  std::set<std::string> elsewhere = {};
 };
 
 // Copies the stored tensors of `part` into `targets` by name, on whatever device they are. Names,

@@ -52,6 +52,8 @@ Pending::Pending(Pending&&) noexcept = default;
 Pending& Pending::operator=(Pending&&) noexcept = default;
 Pending::~Pending() = default;
 
+bool Pending::is_done() const { return !state_ || state_->work->isCompleted(); }
+
 void Pending::wait() {
   if (!state_) return;
   const auto state = std::move(state_);

@@ -48,6 +48,8 @@ class Pending {
   ~Pending();
 
   bool active() const { return state_ != nullptr; }
+  // Whether it has ended, without waiting; true when there is nothing to wait for.
+  bool is_done() const;
   // Until the result may be used: on an accelerator the current stream waits, on a CPU the caller.
   // Throws EnvironmentError naming rank, step, phase, collective and axis.
   void wait();

@@ -60,7 +60,7 @@ int64_t rank_at(const MeshShape& shape, const Coordinates& at) {
 }
 
 void Mesh::set_timeout(double seconds) const {
-  for (const Group* group : {&world, &pp, &dp_replicate, &fsdp, &cp, &tp, &all, &ends}) {
+  for (const Group* group : {&world, &pp, &pp_back, &dp_replicate, &fsdp, &cp, &tp, &all, &ends}) {
     group->set_timeout(seconds);
   }
 }
@@ -81,6 +81,7 @@ Mesh make_mesh(const MeshShape& shape, int64_t rank, const GroupMaker& host,
   };
   mesh.world = along(host, "world", ~0u);
   mesh.pp = along(device, "pp", kPp);
+  mesh.pp_back = along(device, "pp_back", kPp);
   mesh.dp_replicate = along(device, "dp_replicate", kReplicate);
   mesh.fsdp = along(device, "fsdp", kShard | kCp);
   mesh.cp = along(device, "cp", kCp);

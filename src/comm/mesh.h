@@ -55,7 +55,8 @@ struct Mesh {
 
   Group world;  // of the host: small CPU tensors, checkpoints, agreement
   // Of the device. Groups over an axis of degree 1 are of one rank.
-  Group pp, dp_replicate, fsdp /* dp_shard x cp */, cp, tp;
+  Group pp, pp_back;  // for messages to higher and to lower ranks of the pipeline
+  Group dp_replicate, fsdp /* dp_shard x cp */, cp, tp;
   Group all;   // of the device
   Group ends;  // first and last pipeline rank, for weights that both hold; else one rank
 

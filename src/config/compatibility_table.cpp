@@ -13,8 +13,6 @@ constexpr auto kNotBuilt = Support::kNotBuilt;
 
 constexpr const char* kOneDevice = "this version trains on one device; set it to 1";
 constexpr const char* kOneDeviceZh = "当前版本只在单个设备上训练；请设为 1";
-constexpr const char* kPipeline = "belongs to pipeline_parallel_degree > 1";
-constexpr const char* kPipelineZh = "属于 pipeline_parallel_degree > 1";
 constexpr const char* kNoGarbage = "there is no Python in the process, so no garbage collector";
 constexpr const char* kNoGarbageZh = "进程中没有 Python，也就没有垃圾回收";
 constexpr const char* kConverters =
@@ -149,16 +147,15 @@ constexpr Row kRows[] = {
     {"parallelism.disable_loss_parallel", kNoEffect, "logits are never whole: the loss over split logits is the same number", "logits 从不完整存在：在切分的 logits 上计算的损失是同一个数"},
     {"parallelism.enable_async_tensor_parallel", kNoEffect, "results are the same; the overlap is not built", "结果相同；重叠尚未实现",
      [](C c) { return c.parallelism.enable_async_tensor_parallel; }, "true"},
-    {"parallelism.pipeline_parallel_degree", kPartly, kOneDevice, kOneDeviceZh,
-     [](C c) { return c.parallelism.pipeline_parallel_degree > 1; }, "2"},
-    {"parallelism.module_fqns_per_model_part", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.pipeline_parallel_first_stage_less_layers", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.pipeline_parallel_last_stage_less_layers", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.pipeline_parallel_layers_per_stage", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.pipeline_parallel_schedule", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.pipeline_parallel_schedule_csv", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.pipeline_parallel_microbatch_size", kNoEffect, kPipeline, kPipelineZh},
-    {"parallelism.pipeline_parallel_expert_parallel_overlap", kNoEffect, kPipeline, kPipelineZh},
+    {"parallelism.pipeline_parallel_degree", kYes},
+    {"parallelism.module_fqns_per_model_part", kYes},
+    {"parallelism.pipeline_parallel_first_stage_less_layers", kYes},
+    {"parallelism.pipeline_parallel_last_stage_less_layers", kYes},
+    {"parallelism.pipeline_parallel_layers_per_stage", kYes},
+    {"parallelism.pipeline_parallel_schedule", kYes},
+    {"parallelism.pipeline_parallel_schedule_csv", kYes},
+    {"parallelism.pipeline_parallel_microbatch_size", kYes},
+    {"parallelism.pipeline_parallel_expert_parallel_overlap", kNoEffect, "belongs to expert_parallel_degree > 1", "属于 expert_parallel_degree > 1"},
     {"parallelism.context_parallel_degree", kYes},
     {"parallelism.context_parallel_load_balancer", kPartly, "ptrr needs flex attention; use headtail or None", "ptrr 需要 flex attention；请用 headtail 或 None",
      [](C c) { return c.parallelism.context_parallel_load_balancer == "ptrr"; }, "ptrr"},

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "nn/axes.h"
+#include "ops/deferred.h"
 
 namespace titan::nn {
 
@@ -28,6 +29,9 @@ class BlockRunner {
   virtual at::Tensor table(const at::Tensor& stored) { return parameter(stored); }
   virtual at::ScalarType compute_dtype() const = 0;
   virtual const Axes& axes() const = 0;
+
+  // Where weight gradients that are put off go; null: none can be.
+  virtual ops::WeightGradientSink* weight_gradient_sink() { return nullptr; }
 
   // body(x) for block `index` of the model, perhaps recomputed in the backward pass.
   virtual at::Tensor run(int64_t index, const at::Tensor& x,

@@ -1,7 +1,9 @@
 #include "ops/linear.h"
 
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/deferred.h"
 #include "ops/matmul.h"
 
 namespace titan::ops {
@@ -32,9 +34,47 @@ struct Linear : torch::autograd::Function<Linear> {
   }
 };
 
+// Where the weight gradient goes; saved data holds IValues only.
+struct DeferredWork : torch::CustomClassHolder {
+  DeferredWork(DeferredGradients* queue, std::function<void(const Tensor&)> sink)
+      : queue(queue), sink(std::move(sink)) {}
+  DeferredGradients* queue;
+  std::function<void(const Tensor&)> sink;
+};
+
+// The same product; w is no input of the graph, its gradient is put off.
+struct DeferredLinear : torch::autograd::Function<DeferredLinear> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w, Replay replay,
+                        const c10::intrusive_ptr<DeferredWork>& work) {
+    ctx->save_for_backward({x, w});
+    ctx->saved_data["work"] = c10::IValue::make_capsule(work);
+    auto shape = x.sizes().vec();
+    shape.back() = w.size(0);
+    return output_for_replay(replay, shape, x,
+                             [&] { return matrix_product(x.flatten(0, -2), w.t()).view(shape); });
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor dy = grads[0].flatten(0, -2);
+    const auto capsule = ctx->saved_data["work"].toCapsule();
+    const auto work = c10::static_intrusive_pointer_cast<DeferredWork>(capsule);
+    work->queue->push_back(
+        [dy, rows = x.flatten(0, -2), sink = work->sink] { sink(matrix_product(dy.t(), rows)); });
+    return {matrix_product(dy, saved[1]).view(x.sizes()), Tensor(), Tensor(), Tensor()};
+  }
+};
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& w, Replay replay) {
+  if (deferred_gradients() && x.requires_grad() && at::GradMode::is_enabled()) {
+    if (auto sink = deferred_sink(w)) {
+      const auto work = c10::make_intrusive<DeferredWork>(deferred_gradients(), std::move(sink));
+      return DeferredLinear::apply(x, w.detach(), replay, work);
+    }
+  }
   return Linear::apply(x, w, replay);
 }
 

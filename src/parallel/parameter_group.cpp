@@ -35,18 +35,17 @@ ParameterGroup::ParameterGroup(std::string label, const std::vector<comm::Placem
     const int64_t rows = whole.part.shape[0];
     rows_.push_back((rows + ranks - 1) / ranks);
     row_numel_.push_back(rows == 0 ? 0 : whole.part.numel() / rows);
+    offsets_.push_back(chunk_numel_);
     chunk_numel_ += rows_.back() * row_numel_.back();
     placements_.push_back(shard_chunk(whole, ranks, options.shard.rank()));
   }
   // Padding stays zero for the life of the group.
   master_ =
       at::zeros({chunk_numel_}, at::TensorOptions(options.parameter_dtype).device(options.device));
-  int64_t offset = 0;
   for (size_t i = 0; i < wholes.size(); ++i) {
     const auto& part = placements_[i].part;
     leaves_.push_back(
-        master_.narrow(0, offset, part.numel()).view(part.shape).detach().requires_grad_());
-    offset += rows_[i] * row_numel_[i];
+        master_.narrow(0, offsets_[i], part.numel()).view(part.shape).detach().requires_grad_());
   }
   is_master_ = ranks == 1 && options.compute_dtype == options.parameter_dtype;
 }
@@ -67,15 +66,13 @@ std::vector<Tensor> ParameterGroup::unpack(const Tensor& gathered) const {
   const int64_t ranks = options_.shard.size();
   const Tensor by_rank = gathered.view({ranks, chunk_numel_});
   std::vector<Tensor> parameters;
-  int64_t offset = 0;
   for (size_t i = 0; i < shapes_.size(); ++i) {
     const int64_t chunk = rows_[i] * row_numel_[i];
     auto padded = shapes_[i];
     padded[0] = rows_[i] * ranks;
     // A view of the gathered buffer on one rank; else a buffer of its own.
-    const Tensor rows = by_rank.narrow(1, offset, chunk).reshape(padded);
+    const Tensor rows = by_rank.narrow(1, offsets_[i], chunk).reshape(padded);
     parameters.push_back(rows.narrow(0, 0, shapes_[i][0]));
-    offset += chunk;
   }
   return parameters;
 }
@@ -99,34 +96,47 @@ void ParameterGroup::reshard() {
   unsharded_ = false;
 }
 
-// Gradients as they lie in a reduce-scatter's input: chunk r of every parameter in row r.
+// packed [ranks, chunk_numel_]: row r holds chunk r of every parameter.
+void ParameterGroup::add_rows(const Tensor& packed, size_t parameter,
+                              const Tensor& gradient) const {
+  const int64_t ranks = options_.shard.size();
+  const int64_t chunk = rows_[parameter] * row_numel_[parameter];
+  const Tensor place = packed.narrow(1, offsets_[parameter], chunk);
+  const Tensor flat = gradient.reshape({-1});
+  if (flat.numel() == ranks * chunk) {
+    place.add_(flat.view({ranks, chunk}));
+    return;
+  }
+  // The last chunks are short or empty.
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const comm::Range range = comm::intersection({rank * chunk, chunk}, {0, flat.numel()});
+    if (range.count == 0) break;
+    place[rank].narrow(0, 0, range.count).add_(flat.narrow(0, range.begin, range.count));
+  }
+}
+
+// Gradients as they lie in a reduce-scatter's input.
 Tensor ParameterGroup::pack(const std::vector<Tensor>& gradients) const {
   const int64_t ranks = options_.shard.size();
   const Tensor packed =
       at::empty({ranks, chunk_numel_}, master_.options().dtype(reduce_dtype(options_)));
-  int64_t offset = 0;
   for (size_t i = 0; i < shapes_.size(); ++i) {
     const int64_t chunk = rows_[i] * row_numel_[i];
-    const Tensor place = packed.narrow(1, offset, chunk);
-    offset += chunk;
-    if (!gradients[i].defined()) {
-      place.zero_();
+    const Tensor place = packed.narrow(1, offsets_[i], chunk);
+    if (gradients[i].defined() && gradients[i].numel() == ranks * chunk) {
+      place.copy_(gradients[i].reshape({ranks, chunk}));
       continue;
     }
-    const Tensor flat = gradients[i].reshape({-1});
-    if (flat.numel() == ranks * chunk) {
-      place.copy_(flat.view({ranks, chunk}));
-      continue;
-    }
-    // The last chunks are short or empty.
     place.zero_();
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      const comm::Range range = comm::intersection({rank * chunk, chunk}, {0, flat.numel()});
-      if (range.count == 0) break;
-      place[rank].narrow(0, 0, range.count).copy_(flat.narrow(0, range.begin, range.count));
-    }
+    if (gradients[i].defined()) add_rows(packed, i, gradients[i]);
   }
   return packed.view({-1});
+}
+
+void ParameterGroup::add(size_t parameter, const Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  if (!whole_sum_.defined()) whole_sum_ = pack(std::vector<Tensor>(shapes_.size()));
+  add_rows(whole_sum_.view({options_.shard.size(), chunk_numel_}), parameter, gradient);
 }
 
 void ParameterGroup::reduce(const std::vector<Tensor>& gradients, bool last) {
@@ -172,12 +182,11 @@ void ParameterGroup::finish() {
   }
   drain();
   replicating_.wait();
-  int64_t offset = 0;
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const auto& part = placements_[i].part;
-    leaves_[i].mutable_grad() =
-        chunk_sum_.narrow(0, offset, part.numel()).view(part.shape).to(options_.parameter_dtype);
-    offset += rows_[i] * row_numel_[i];
+    leaves_[i].mutable_grad() = chunk_sum_.narrow(0, offsets_[i], part.numel())
+                                    .view(part.shape)
+                                    .to(options_.parameter_dtype);
   }
   chunk_sum_.reset();
   has_reduced_ = reduce_last_ = false;

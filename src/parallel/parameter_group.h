@@ -61,6 +61,8 @@ class ParameterGroup {
   // Takes the gradients of one backward pass (undefined: zero) and starts to reduce them. `last`:
   // no further pass of this step.
   void reduce(const std::vector<at::Tensor>& gradients, bool last);
+  // Adds the gradient of one parameter to what reduce() will take (a weight gradient put off).
+  void add(size_t parameter, const at::Tensor& gradient);
   // Waits for the reduction that reduce() started.
   void drain();
   // After the last pass of a step: the leaves get their gradients. Without a pass they are zero.
@@ -68,12 +70,14 @@ class ParameterGroup {
 
  private:
   at::Tensor pack(const std::vector<at::Tensor>& gradients) const;
+  void add_rows(const at::Tensor& packed, size_t parameter, const at::Tensor& gradient) const;
   std::vector<at::Tensor> unpack(const at::Tensor& gathered) const;
 
   std::string label_;
   ShardOptions options_;
   std::vector<std::vector<int64_t>> shapes_;  // whole, of this tensor-parallel rank
   std::vector<int64_t> rows_, row_numel_;     // rows of a chunk, elements of a row
+  std::vector<int64_t> offsets_;              // in a chunk of the master
   int64_t chunk_numel_ = 0;                   // of the master, padding included
   at::Tensor master_;
   std::vector<at::Tensor> leaves_;

@@ -35,7 +35,6 @@ ShardedRunner::ShardedRunner(std::vector<std::unique_ptr<ParameterGroup>> groups
       place_of_leaf_[leaves[i].unsafeGetTensorImpl()] = {g, i};
     }
   }
-  ops::use_saved_tensor_store(this);
 }
 
 ShardedRunner::~ShardedRunner() { ops::use_saved_tensor_store(nullptr); }
@@ -46,6 +45,8 @@ bool ShardedRunner::is_kept(size_t group) const {
 }
 
 void ShardedRunner::begin_pass() {
+  // Stages of one rank have a runner each.
+  ops::use_saved_tensor_store(this);
   for (auto& outputs : handed_out_) outputs.clear();
 }
 
@@ -150,9 +151,20 @@ void ShardedRunner::sum_partial_gradients() {
   }
 }
 
+std::function<void(const Tensor&)> ShardedRunner::sink_of(const Tensor& weight) {
+  for (size_t g = 0; g < handed_out_.size(); ++g) {
+    for (size_t i = 0; i < handed_out_[g].size(); ++i) {
+      if (!handed_out_[g][i].is_same(weight)) continue;
+      return [group = groups_[g].get(), i](const Tensor& gradient) { group->add(i, gradient); };
+    }
+  }
+  return nullptr;
+}
+
 void ShardedRunner::finish_gradients() {
   const at::NoGradGuard no_grad;
   begin_pass();
+  ops::use_saved_tensor_store(nullptr);
   for (size_t g = 0; g < groups_.size(); ++g) reshard(g);
   if (reducing_) groups_[*reducing_]->drain();
   reducing_.reset();

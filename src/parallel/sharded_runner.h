@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nn/block_runner.h"
+#include "ops/deferred.h"
 #include "ops/recompute.h"
 #include "parallel/parameter_group.h"
 #include "parallel/recompute_plan.h"
@@ -25,7 +26,9 @@ struct PartialGradient {
   size_t group, parameter;
 };
 
-class ShardedRunner : public nn::BlockRunner, private ops::SavedTensorStore {
+class ShardedRunner : public nn::BlockRunner,
+                      private ops::SavedTensorStore,
+                      private ops::WeightGradientSink {
  public:
   struct Options {
     at::ScalarType compute_dtype = at::kFloat;
@@ -53,6 +56,8 @@ class ShardedRunner : public nn::BlockRunner, private ops::SavedTensorStore {
   void set_last_pass(bool last) override { last_pass_ = last; }
   void finish_gradients() override;
 
+  ops::WeightGradientSink* weight_gradient_sink() override { return this; }
+
   const std::vector<std::unique_ptr<ParameterGroup>>& groups() const { return groups_; }
 
  private:
@@ -61,6 +66,7 @@ class ShardedRunner : public nn::BlockRunner, private ops::SavedTensorStore {
   };
   class HandOutNode;
 
+  std::function<void(const at::Tensor&)> sink_of(const at::Tensor& weight) override;
   std::function<at::Tensor()> handle(const at::Tensor& x) override;
   void unshard(size_t group, bool backward);
   void reshard(size_t group);

@@ -55,17 +55,23 @@ std::vector<std::vector<size_t>> deal_to_groups(const models::ModelArgs& args,
   return groups;
 }
 
+void disown(comm::Placement& placement) {
+  placement.owned.begin.assign(placement.owned.begin.size(), 0);
+  placement.owned.shape[0] = 0;
+}
+
 parallel::ShardOptions shard_options(const comm::Mesh& mesh, const AssemblyOptions& options) {
   const bool by_default = mesh.shape.pp == 1;
-  return {.shard = mesh.fsdp,
-          .replicate = mesh.dp_replicate,
-          .parameter_dtype = options.parameter_dtype,
-          .compute_dtype = options.compute_dtype,
-          .device = options.device,
-          .reshard_after_forward = options.reshard == Reshard::kDefault
-                                       ? by_default
-                                       : options.reshard == Reshard::kAlways,
-          .shard_gradients = mesh.shape.fsdp() > 1 && !options.whole_gradients};
+  return {
+      .shard = mesh.fsdp,
+      .replicate = mesh.dp_replicate,
+      .parameter_dtype = options.parameter_dtype,
+      .compute_dtype = options.compute_dtype,
+      .device = options.device,
+      .reshard_after_forward =
+          options.reshard == Reshard::kDefault ? by_default : options.reshard == Reshard::kAlways,
+      // Pipelines reduce when a stage has its last weight gradient.
+      .shard_gradients = mesh.shape.fsdp() > 1 && mesh.shape.pp == 1 && !options.whole_gradients};
 }
 
 std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& args,
@@ -104,48 +110,77 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
 }  // namespace
 
 comm::Placement placement_at(const models::ModelArgs& args, const comm::MeshShape& shape,
-                             int64_t rank, const std::string& name) {
+                             const Pipeline* pipeline, int64_t rank, const std::string& name) {
   const auto at = comm::coordinates_of(shape, rank);
   const auto whole = models::tensor_parallel_placement(args, name, shape.tp, at.tp);
-  return parallel::shard_chunk(whole, shape.fsdp(), at.dp_shard * shape.cp + at.cp);
+  auto placement = parallel::shard_chunk(whole, shape.fsdp(), at.dp_shard * shape.cp + at.cp);
+  if (pipeline) {
+    const auto stage = static_cast<size_t>(pipeline->stage_of(args, name));
+    if (pipeline->plan.compute.rank_of_stage[stage] != at.pp) disown(placement);
+  }
+  return placement;
 }
+
+namespace {
+
+Stage whole_on_one_device(const models::ModelArgs& args, const AssemblyOptions& options) {
+  return {0, models::ModelPart::whole(args),
+          models::make_model(args, options.parameter_dtype, options.device, options.seed),
+          std::make_unique<parallel::SingleDeviceRunner>(options.compute_dtype, options.plan)};
+}
+
+// A stage with its parameters sharded and initialised; adds their placements.
+Stage sharded_stage(const models::ModelArgs& args, int64_t number, const models::ModelPart& part,
+                    const comm::Mesh& mesh, const AssemblyOptions& options,
+                    std::vector<comm::Placement>& placements) {
+  Stage stage{number, part, models::make_part(args, part), nullptr};
+  auto list = list_parameters(*stage.model, mesh);
+  auto runner = make_runner(args, part, mesh, options, list);
+  size_t i = 0;
+  stage.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init& init) {
+    const at::NoGradGuard no_grad;
+    const auto& group = *runner->groups()[list[i].group];
+    parameter = group.leaves()[list[i].index];
+    auto placement = group.placements()[list[i].index];
+    at::Tensor values = parameter.detach();
+    nn::initialize(values, init, options.seed, name, placement.shape, placement.part);
+    // The first stage answers for a tied weight that the last one holds a copy of.
+    if (!part.embedding && models::group_of(args, name) == 0) disown(placement);
+    placements.push_back(placement);
+    ++i;
+  });
+  stage.runner = std::move(runner);
+  return stage;
+}
+
+}  // namespace
 
 TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
                        const AssemblyOptions& options) {
   TrainingState state{.loss_scale =
                           optim::LossScale(options.compute_dtype == at::kHalf, options.device)};
   state.mesh = mesh;
-  Named parameters;
-  if (mesh.shape.world() == 1) {
-    state.model = models::make_model(args, options.parameter_dtype, options.device, options.seed);
-    state.runner =
-        std::make_unique<parallel::SingleDeviceRunner>(options.compute_dtype, options.plan);
-    state.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
-      parameters.emplace_back(name, parameter);
-      const auto shape = parameter.sizes().vec();
-      state.placements.push_back({name, shape, comm::Box::whole(shape), comm::Box::whole(shape)});
-    });
+  state.pipeline = options.pipeline;
+  if (options.pipeline) {
+    const auto& compute = options.pipeline->plan.compute;
+    for (const int64_t number : compute.stages_of_rank(mesh.at.pp)) {
+      state.stages.push_back(sharded_stage(args, number,
+                                           options.pipeline->parts[static_cast<size_t>(number)],
+                                           mesh, options, state.placements));
+    }
+  } else if (mesh.shape.world() > 1) {
+    state.stages.push_back(
+        sharded_stage(args, 0, models::ModelPart::whole(args), mesh, options, state.placements));
   } else {
-    const auto part = models::ModelPart::whole(args);
-    state.model = models::make_part(args, part);
-    auto list = list_parameters(*state.model, mesh);
-    auto runner = make_runner(args, part, mesh, options, list);
-    size_t i = 0;
-    state.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init& init) {
-      const auto& group = *runner->groups()[list[i].group];
-      parameter = group.leaves()[list[i].index];
-      const auto& placement = group.placements()[list[i].index];
-      {
-        const at::NoGradGuard no_grad;
-        at::Tensor values = parameter.detach();
-        nn::initialize(values, init, options.seed, name, placement.shape, placement.part);
-      }
-      parameters.emplace_back(name, parameter);
-      state.placements.push_back(placement);
-      ++i;
-    });
-    state.runner = std::move(runner);
+    state.stages.push_back(whole_on_one_device(args, options));
   }
+  Named parameters;
+  state.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
+    parameters.emplace_back(name, parameter);
+    if (mesh.shape.world() > 1) return;
+    const auto shape = parameter.sizes().vec();
+    state.placements.push_back({name, shape, comm::Box::whole(shape), comm::Box::whole(shape)});
+  });
   state.optimizer = std::make_unique<optim::Adam>(options.optimizer, std::move(parameters));
   const auto scalar_dtype = options.parameter_dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto scalar = at::TensorOptions(scalar_dtype).device(options.device);

@@ -27,6 +27,7 @@ struct AssemblyOptions {
   Reshard reshard = Reshard::kDefault;
   // Gradients are summed whole over the micro-batches of a step and reduced once (ZeRO-1).
   bool whole_gradients = false;
+  std::shared_ptr<const Pipeline> pipeline;  // with mesh.shape.pp > 1
 };
 
 // Model, runner, optimizer and the scalars of a step; everything else of the state is left to the
@@ -34,8 +35,9 @@ struct AssemblyOptions {
 TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
                        const AssemblyOptions& options);
 
-// What rank `rank` of a mesh holds of the parameter called `name`, without a process there.
+// What rank `rank` of a mesh holds of the parameter called `name`, without a process there; an
+// empty part where its pipeline stages hold none.
 comm::Placement placement_at(const models::ModelArgs& args, const comm::MeshShape& shape,
-                             int64_t rank, const std::string& name);
+                             const Pipeline* pipeline, int64_t rank, const std::string& name);
 
 }  // namespace titan::train

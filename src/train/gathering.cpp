@@ -14,17 +14,24 @@ constexpr int64_t kTag = 7;
 }  // namespace
 
 Gathering::Gathering(const TrainingState& state) : state_(state) {
-  for (const auto& tensor : model_tensors(state)) mine_[tensor.name] = tensor.tensor;
+  // A copy of a tied weight that the first stage answers for does not count.
+  const auto keep = [&](const checkpoint::NamedTensor& tensor) {
+    const bool counts = !tensor.placement || tensor.placement->owned.numel() > 0;
+    if (counts || !mine_.contains(tensor.name)) mine_[tensor.name] = tensor.tensor;
+  };
+  for (const auto& tensor : model_tensors(state)) keep(tensor);
+  for (const auto& tensor : optimizer_tensors(state)) keep(tensor);
+  for (const auto& placement : state.placements) {
+    if (placement.owned.numel() > 0) owned_here_[placement.name] = placement.owned;
+  }
   std::vector<std::pair<std::string, bool>> kinds;  // of optimizer state, and whether scalar
-  for (const auto& tensor : optimizer_tensors(state)) mine_[tensor.name] = tensor.tensor;
-  for (const auto& placement : state.placements) owned_here_[placement.name] = placement.owned;
   const std::string& first = state.placements.front().name;
   state.optimizer->visit_state([&](const std::string& name, at::Tensor& tensor) {
     const size_t dot = name.find('.');
     if (name.substr(dot + 1) == first) kinds.emplace_back(name.substr(0, dot), tensor.dim() == 0);
   });
   const auto dtype = mine_.at(first).scalar_type();
-  const auto parameters = models::parameter_shapes(state.model->args());
+  const auto parameters = models::parameter_shapes(state.args());
   for (const auto& [name, shape] : parameters) {
     shapes_[name] = shape;
     entries_.push_back({name, name, dtype});
@@ -40,7 +47,7 @@ Gathering::Gathering(const TrainingState& state) : state_(state) {
 
 comm::Box Gathering::owned_at(int64_t rank, const std::string& parameter) const {
   const auto& shape = state_.mesh.shape;
-  comm::Placement at = placement_at(state_.model->args(), shape, rank, parameter);
+  comm::Placement at = placement_at(state_.args(), shape, state_.pipeline.get(), rank, parameter);
   comm::Box owned = at.part;
   for (size_t d = 0; d < owned.shape.size(); ++d) {
     owned.begin[d] += at.owned.begin[d];
@@ -73,10 +80,17 @@ std::vector<checkpoint::TensorSource> Gathering::optimizer() const {
   return sources;
 }
 
+// Numbers are equal for all parameters: those of other stages are read from one of this rank's.
+std::string Gathering::scalar_here(const std::string& name) const {
+  if (mine_.contains(name)) return name;
+  const std::string kind = name.substr(0, name.find('.', checkpoint::kOptimizerPrefix.size()));
+  return kind + "." + state_.placements.front().name;
+}
+
 at::Tensor Gathering::ask(size_t entry) const {
   const at::NoGradGuard no_grad;
   const Entry& e = entries_[entry];
-  if (e.scalar) return mine_.at(e.name);
+  if (e.scalar) return mine_.at(scalar_here(e.name));
   const auto& mesh = state_.mesh;
   at::Tensor number = at::tensor({static_cast<int64_t>(entry)}, at::kLong);
   mesh.world.broadcast(number, 0);

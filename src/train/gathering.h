@@ -39,6 +39,7 @@ class Gathering {
   checkpoint::TensorSource source(size_t entry, std::optional<at::ScalarType> cast_to) const;
   at::Tensor ask(size_t entry) const;
   void answer(size_t entry) const;
+  std::string scalar_here(const std::string& name) const;
   comm::Box owned_at(int64_t rank, const std::string& parameter) const;
 
   const TrainingState& state_;

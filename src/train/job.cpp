@@ -45,7 +45,8 @@ Reshard reshard_of(const config::JobConfig& config) {
 }
 
 TrainingState make_state(const config::JobConfig& config, const models::ModelArgs& args,
-                         const comm::Mesh& mesh, const Job& job) {
+                         const comm::Mesh& mesh, std::shared_ptr<const Pipeline> pipeline,
+                         const Job& job) {
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, args.num_layers);
   log::info("Activation recomputation: {}", parallel::describe(plan));
   TrainingState state = assemble(args, mesh,
@@ -58,7 +59,8 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                                   .context_method = context_method(config.parallelism),
                                   .head_tail = head_tail(config.parallelism),
                                   .reshard = reshard_of(config),
-                                  .whole_gradients = config.npu.zero_stage == 1});
+                                  .whole_gradients = config.npu.zero_stage == 1,
+                                  .pipeline = std::move(pipeline)});
   state.schedule = optim::make_schedule(config.lr_scheduler, job.total_steps);
   state.peak_lr = config.optimizer.lr;
   state.max_norm = config.training.max_norm;
@@ -101,6 +103,15 @@ Job make_job(const config::JobConfig& config, const World& world) {
   const auto& training = config.training;
   const models::ModelArgs args = models::resolve(config.model, training.seq_len);
   const comm::MeshShape shape = mesh_shape(config, args, world.size);
+  const auto pipeline =
+      make_pipeline(config.parallelism, args.num_layers, training.local_batch_size);
+  if (pipeline) {
+    const auto& plan = pipeline->plan;
+    for (const auto& warning : plan.warnings) log::warning("{}", warning);
+    log::info("Pipeline: {} with {} stages, {} micro-batches; idle share {:.1f}% by the simulator",
+              plan.compute.name, plan.compute.num_stages, plan.compute.num_microbatches,
+              100 * plan.report.bubble_share);
+  }
   // The device module must be loaded before anything else touches libtorch's devices or seeds.
   auto backend =
       device::open_backend({.name = config.device.name, .threads = config.device.threads});
@@ -126,7 +137,7 @@ Job make_job(const config::JobConfig& config, const World& world) {
   const comm::Mesh mesh = meet(config, shape, world, *job.backend);
   job.seed = choose_seed(config.debug, mesh);
   job.backend->seed(job.seed);
-  job.state = make_state(config, args, mesh, job);
+  job.state = make_state(config, args, mesh, pipeline, job);
   if (config.validation.enable) {
     auto loader = std::make_unique<data::Loader>(
         data::validation_loader(config.validation, config.data, reader, readers), *job.tokenizer);

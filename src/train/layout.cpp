@@ -56,6 +56,26 @@ void check_sequence(const char* key, int64_t seq_len, const comm::MeshShape& sha
 
 }  // namespace
 
+std::shared_ptr<const Pipeline> make_pipeline(const config::Parallelism& parallelism,
+                                              int64_t num_layers, int64_t local_batch_size) {
+  namespace pipeline = parallel::pipeline;
+  if (parallelism.pipeline_parallel_degree == 1) return nullptr;
+  auto result = std::make_shared<Pipeline>();
+  // The runner of a stage gathers its parameters by itself.
+  result->plan = pipeline::make_plan(parallelism, num_layers, local_batch_size,
+                                     pipeline::GatherPolicy::kNever);
+  result->microbatch_size = parallelism.pipeline_parallel_microbatch_size;
+  for (const auto& stage : result->plan.stages) {
+    if (stage.norm != stage.output) {
+      throw Error(
+          "[parallelism] module_fqns_per_model_part puts norm and output into different stages — "
+          "name them in one");
+    }
+    result->parts.push_back({stage.embedding, stage.first_layer, stage.num_layers, stage.output});
+  }
+  return result;
+}
+
 nn::ContextMethod context_method(const config::Parallelism& parallelism) {
   const auto& method = parallelism.context_parallel_rotate_method;
   if (method == "alltoall") return nn::ContextMethod::kRing;

@@ -6,12 +6,17 @@
 #include "config/job_config.h"
 #include "models/args.h"
 #include "nn/context_attention.h"
+#include "train/state.h"
 
 namespace titan::train {
 
 // Throws one Error that lists every broken rule with the numbers and the nearest legal values.
 comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelArgs& args,
                            int64_t world_size);
+
+// Null without a pipeline. Throws Error for schedules and layers that do not fit.
+std::shared_ptr<const Pipeline> make_pipeline(const config::Parallelism& parallelism,
+                                              int64_t num_layers, int64_t local_batch_size);
 
 nn::ContextMethod context_method(const config::Parallelism& parallelism);
 // Whether each rank gets a chunk from the head and one from the tail of a sequence.

@@ -151,7 +151,7 @@ void Loop::validate() {
 bool Loop::one_step() {
   TrainingState& state = job_.state;
   const auto batches = next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(),
-                                 state.mesh, state.runner->axes().context);
+                                 state.mesh, state.axes().context);
   if (!batches) return false;
   const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);
   state.lr.fill_(lr);

@@ -35,7 +35,7 @@ observe::Facts model_sizes(const models::ModelArgs& a) {
 }
 
 observe::FlopsPerToken flops(const Job& job) {
-  const auto& a = job.state.model->args();
+  const auto& a = job.state.args();
   const auto count = models::count_parameters(a);
   return observe::flops_per_token({.parameters = count.total,
                                    .embedding_parameters = count.embedding,
@@ -47,7 +47,7 @@ observe::FlopsPerToken flops(const Job& job) {
 }
 
 observe::MemoryForecast memory_forecast(const Job& job) {
-  const auto& a = job.state.model->args();
+  const auto& a = job.state.args();
   const auto& training = job.config.training;
   const auto plan = parallel::make_recompute_plan(job.config.activation_checkpoint, a.num_layers);
   const int64_t tokens = training.local_batch_size * training.seq_len;
@@ -72,7 +72,7 @@ observe::MemoryForecast memory_forecast(const Job& job) {
 
 observe::RunRecord run_record(Job& job, const RunContext& context) {
   const auto& config = job.config;
-  const auto& args = job.state.model->args();
+  const auto& args = job.state.args();
   const auto peak = job.backend->peak_flops(job.compute_dtype);
   observe::RunRecord record;
   record.description = config.job.description;
@@ -100,7 +100,7 @@ observe::RunRecord run_record(Job& job, const RunContext& context) {
 }
 
 observe::StartupFacts startup_facts(const Job& job, const observe::RunRecord& record) {
-  const auto& args = job.state.model->args();
+  const auto& args = job.state.args();
   return {.device_kind = record.device_kind,
           .device_name = record.device_name,
           .device_memory = record.device_memory,

@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <set>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -12,21 +14,39 @@
 #include "checkpoint/store.h"
 #include "models/hf.h"
 #include "models/hf_config.h"
+#include "models/model.h"
 #include "train/gathering.h"
 
 namespace titan::train {
 namespace {
 
+// Names like those of `tensors` (parameters, or optimizer states) that other pipeline stages load.
+std::set<std::string> names_elsewhere(const TrainingState& state,
+                                      const std::vector<checkpoint::NamedTensor>& tensors) {
+  std::set<std::string> elsewhere;
+  if (!state.pipeline) return elsewhere;
+  const std::string& first = state.placements.front().name;
+  for (const auto& tensor : tensors) {
+    if (!tensor.name.ends_with(first)) continue;
+    const std::string prefix = tensor.name.substr(0, tensor.name.size() - first.size());
+    for (const auto& [name, shape] : models::parameter_shapes(state.args())) {
+      elsewhere.insert(prefix + name);
+    }
+  }
+  for (const auto& tensor : tensors) elsewhere.erase(tensor.name);
+  return elsewhere;
+}
+
 void load_step(const checkpoint::LoadPlan& plan, Job& job) {
   const checkpoint::Step step(plan.path);
-  const checkpoint::LoadOptions options{.allow_cast = !plan.resumes,
-                                        .allow_unexpected = !plan.resumes};
-  if (plan.model)
-    checkpoint::load_part(step, checkpoint::Part::kModel, model_tensors(job.state), options);
-  if (plan.optimizer) {
-    checkpoint::load_part(step, checkpoint::Part::kOptimizer, optimizer_tensors(job.state),
-                          options);
-  }
+  checkpoint::LoadOptions options{.allow_cast = !plan.resumes, .allow_unexpected = !plan.resumes};
+  const auto load = [&](checkpoint::Part part,
+                        const std::vector<checkpoint::NamedTensor>& tensors) {
+    options.elsewhere = names_elsewhere(job.state, tensors);
+    checkpoint::load_part(step, part, tensors, options);
+  };
+  if (plan.model) load(checkpoint::Part::kModel, model_tensors(job.state));
+  if (plan.optimizer) load(checkpoint::Part::kOptimizer, optimizer_tensors(job.state));
   if (plan.train_state) restore_small_state(step.state(), job.state);
   const int64_t schedule_position = plan.lr_scheduler ? stored_schedule_position(step.state()) : 0;
   job.state.schedule_start = job.state.step - schedule_position;
@@ -88,8 +108,14 @@ int64_t Saving::load() {
   log::info("Loading the checkpoint from {}", plan.path.string());
   const at::NoGradGuard no_grad;
   if (plan.source == checkpoint::LoadPlan::Source::kHuggingFace) {
-    checkpoint::load_hf(checkpoint::HfFolder(plan.path), model_tensors(job_.state),
-                        hf_names(job_.state.model->args()));
+    const auto tensors = model_tensors(job_.state);
+    const auto names = names_elsewhere(job_.state, tensors);
+    std::vector<checkpoint::NamedShape> elsewhere;
+    for (const auto& [name, shape] : models::parameter_shapes(job_.state.args())) {
+      if (names.contains(name)) elsewhere.push_back({name, shape});
+    }
+    checkpoint::load_hf(checkpoint::HfFolder(plan.path), tensors, hf_names(job_.state.args()),
+                        elsewhere);
   } else {
     load_step(plan, job_);
   }
@@ -102,7 +128,7 @@ int64_t Saving::load() {
 nlohmann::json Saving::state_json() const {
   nlohmann::json state = small_state(job_.state);
   state["data"] = data_state(job_);
-  state[checkpoint::kModelArgsKey] = models::args_to_json(job_.state.model->args());
+  state[checkpoint::kModelArgsKey] = models::args_to_json(job_.state.args());
   const auto& model = job_.config.model;
   state[checkpoint::kAssetsKey] =
       std::filesystem::absolute(model.tokenizer_path.value_or(model.hf_assets_path)).string();
@@ -148,7 +174,7 @@ void Saving::save_last_model() {
   log::info("Saving the model alone in {} to {}", config.export_dtype, folder.string());
   write([&](const Gathering& gathering, const nlohmann::json& state) {
     if (config.last_save_in_hf) {
-      const auto& args = job_.state.model->args();
+      const auto& args = job_.state.args();
       checkpoint::save_hf(folder, gathering.model(dtype), hf_names(args),
                           {.config_json = models::hf_config_of(args, config.export_dtype).dump(2),
                            .assets = checkpoint::hf_assets_in(job_.config.model.hf_assets_path)});

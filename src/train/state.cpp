@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "models/sharding.h"
 
 namespace titan::train {
 
@@ -20,9 +21,20 @@ const nlohmann::json& need(const nlohmann::json& json, const char* key) {
 
 }  // namespace
 
+int64_t Pipeline::stage_of(const models::ModelArgs& args, const std::string& name) const {
+  const int64_t group = models::group_of(args, name);
+  if (group == 0) return 0;
+  if (group == args.num_layers + 1) return num_stages() - 1;
+  for (int64_t s = 0; s < num_stages(); ++s) {
+    const auto& part = parts[static_cast<size_t>(s)];
+    if (group - 1 < part.first_layer + part.num_layers) return s;
+  }
+  throw InternalError("no stage holds " + name);
+}
+
 std::vector<NamedTensor> model_tensors(const TrainingState& state) {
   std::vector<NamedTensor> tensors;
-  state.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
+  state.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
     tensors.push_back({name, parameter.detach(), state.placements[tensors.size()]});
   });
   return tensors;

@@ -14,13 +14,33 @@
 #include "optim/adam.h"
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
+#include "parallel/pipeline/plan.h"
 
 namespace titan::train {
 
-struct TrainingState {
-  comm::Mesh mesh;  // of one process by default
+// A part of the model that this rank runs: all of it, or a pipeline stage.
+struct Stage {
+  int64_t number = 0;
+  models::ModelPart part;
   std::unique_ptr<models::Model> model;
   std::unique_ptr<nn::BlockRunner> runner;
+};
+
+// Who runs what in a pipeline; the same on all ranks.
+struct Pipeline {
+  parallel::pipeline::Plan plan;
+  std::vector<models::ModelPart> parts;  // of each stage
+  int64_t microbatch_size = 1;           // sequences
+
+  int64_t num_stages() const { return static_cast<int64_t>(parts.size()); }
+  // The stage that holds the parameter called `name`; a tied output is the first stage's.
+  int64_t stage_of(const models::ModelArgs& args, const std::string& name) const;
+};
+
+struct TrainingState {
+  comm::Mesh mesh;  // of one process by default
+  std::vector<Stage> stages;
+  std::shared_ptr<const Pipeline> pipeline;  // null without one: stages[0] is the whole model
   std::unique_ptr<optim::Adam> optimizer;
   optim::LossScale loss_scale;
   optim::Schedule schedule;
@@ -39,6 +59,13 @@ struct TrainingState {
   // writes them before it.
   at::Tensor lr;                    // float32, float64 for float64 parameters
   at::Tensor inverse_valid_tokens;  // likewise
+
+  const models::ModelArgs& args() const { return stages.front().model->args(); }
+  const nn::Axes& axes() const { return stages.front().runner->axes(); }
+  // Every parameter of every stage here, in the order of `placements`.
+  void visit(const models::ParameterVisitor& visitor) const {
+    for (const auto& stage : stages) stage.model->visit(visitor);
+  }
 };
 
 // This rank's parts of the parameters by name, in the model's order.

@@ -4,20 +4,31 @@
 
 #include "nn/loss.h"
 #include "nn/sequence.h"
+#include "train/pipeline_step.h"
 
 namespace titan::train {
 
 using at::Tensor;
 
+Tensor stage_forward(Stage& stage, const Tensor& x, const Tensor& positions) {
+  stage.runner->begin_pass();
+  return stage.model->hidden(x, *stage.runner, positions);
+}
+
+Tensor output_loss(const TrainingState& state, Stage& stage, const Tensor& hidden,
+                   const Tensor& labels, const Tensor& scale) {
+  const auto& tp = stage.runner->axes().tp;
+  const Tensor all = nn::gather_sequence(hidden, tp);
+  const Tensor weight = stage.runner->parameter(stage.model->output_weight());
+  return nn::linear_cross_entropy(all.flatten(0, 1), weight, labels.flatten(), scale,
+                                  state.loss_chunk_tokens, state.args().vocab_size, tp);
+}
+
 Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const Tensor& scale) {
-  nn::BlockRunner& runner = *state.runner;
-  runner.begin_pass();
-  const Tensor hidden = state.model->hidden(batch.inputs, runner, batch.positions);
-  const Tensor all = nn::gather_sequence(hidden, runner.axes().tp);
-  const Tensor weight = runner.parameter(state.model->output_weight());
-  return nn::linear_cross_entropy(all.flatten(0, 1), weight, batch.labels.flatten(), scale,
-                                  state.loss_chunk_tokens, state.model->args().vocab_size,
-                                  runner.axes().tp);
+  if (state.pipeline) return pipeline_loss(state, batch, scale);
+  Stage& whole = state.stages.front();
+  const Tensor hidden = stage_forward(whole, batch.inputs, batch.positions);
+  return output_loss(state, whole, hidden, batch.labels, scale);
 }
 
 namespace {
@@ -30,6 +41,18 @@ std::vector<Tensor> owned_gradients(TrainingState& state) {
     owned.push_back(state.placements[i].owned.of(gradients[i]));
   }
   return owned;
+}
+
+// Forward and backward of one batch; returns its loss without the graph.
+Tensor accumulate(TrainingState& state, const MicroBatch& batch, const Tensor& scale, bool last) {
+  if (state.pipeline) return pipeline_step(state, batch, scale);
+  auto& progress = state.mesh.context->progress;
+  progress.phase = "forward";
+  const Tensor loss = batch_loss(state, batch, scale);
+  progress.phase = "backward";
+  state.stages.front().runner->set_last_pass(last);
+  loss.backward();
+  return loss.detach();
 }
 
 // Norm of the gradients and loss over all ranks, in one message.
@@ -57,15 +80,12 @@ StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
   const Tensor scale = state.inverse_valid_tokens * loss_scale;
   Tensor loss;
   for (size_t i = 0; i < batches.size(); ++i) {
-    progress.phase = "forward";
-    const Tensor part = batch_loss(state, batches[i], scale);
-    progress.phase = "backward";
-    state.runner->set_last_pass(i + 1 == batches.size());
-    part.backward();
-    loss = loss.defined() ? loss + part.detach() : part.detach();
+    const Tensor part = accumulate(state, batches[i], scale, i + 1 == batches.size());
+    loss = loss.defined() ? loss + part : part;
   }
   progress.phase = "gradient reduction";
-  state.runner->finish_gradients();
+  for (auto& stage : state.stages) stage.runner->finish_gradients();
+  sum_tied_gradients(state);
   if (with_gradients) with_gradients(state.optimizer->gradients());
 
   const at::NoGradGuard no_grad;

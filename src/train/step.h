@@ -36,4 +36,10 @@ StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
 // differentiable. Tensor-parallel ranks get the same.
 at::Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const at::Tensor& scale);
 
+// The pieces of it: a stage's forward pass (positions as in MicroBatch), and the loss of what the
+// last stage gives.
+at::Tensor stage_forward(Stage& stage, const at::Tensor& x, const at::Tensor& positions);
+at::Tensor output_loss(const TrainingState& state, Stage& stage, const at::Tensor& hidden,
+                       const at::Tensor& labels, const at::Tensor& scale);
+
 }  // namespace titan::train

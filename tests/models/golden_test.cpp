@@ -70,10 +70,10 @@ TEST_P(GoldenTest, LogitsLossAndEveryGradient) {
 train::TrainingState training_state(const Golden& golden, at::ScalarType dtype) {
   const auto& t = golden.facts.at("training");
   train::TrainingState state{.loss_scale = optim::LossScale(false, at::kCPU)};
-  state.model = tiny_model(golden.args, dtype);
-  state.runner = std::make_unique<parallel::SingleDeviceRunner>(dtype);
+  state.stages.push_back({0, models::ModelPart::whole(golden.args), tiny_model(golden.args, dtype),
+                          std::make_unique<parallel::SingleDeviceRunner>(dtype)});
   std::vector<std::pair<std::string, at::Tensor>> parameters;
-  state.model->visit([&](const std::string& name, at::Tensor& p, const nn::Init&) {
+  state.visit([&](const std::string& name, at::Tensor& p, const nn::Init&) {
     parameters.emplace_back(name, p);
   });
   state.optimizer =

@@ -5,6 +5,7 @@
 
 #include "ops/recompute.h"
 #include "train/batches.h"
+#include "train/layout.h"
 
 namespace titan::train {
 namespace {
@@ -14,6 +15,7 @@ using at::Tensor;
 // Adds what a rank owns to the whole tensor.
 void place(std::map<std::string, Tensor>& whole, const comm::Placement& placement,
            const Tensor& part) {
+  if (placement.owned.numel() == 0) return;
   Tensor& target = whole[placement.name];
   if (!target.defined()) target = at::zeros(placement.shape, part.options().requires_grad(false));
   const at::NoGradGuard no_grad;
@@ -48,15 +50,24 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
   at::set_num_threads(1);
   parallel::RecomputePlan plan;
   if (c.recompute) plan.assign(static_cast<size_t>(c.args.num_layers), c.recompute);
-  TrainingState state = assemble(c.args, mesh,
-                                 {.parameter_dtype = c.parameter_dtype,
-                                  .compute_dtype = c.compute_dtype,
-                                  .seed = 11,
-                                  .plan = plan,
-                                  .context_method = c.context_method,
-                                  .head_tail = c.head_tail,
-                                  .reshard = c.reshard,
-                                  .whole_gradients = c.whole_gradients});
+  config::Parallelism parallelism;
+  parallelism.pipeline_parallel_degree = c.shape.pp;
+  parallelism.pipeline_parallel_schedule = c.schedule;
+  parallelism.pipeline_parallel_layers_per_stage = c.layers_per_stage;
+  parallelism.pipeline_parallel_first_stage_less_layers = 0;
+  parallelism.pipeline_parallel_last_stage_less_layers = 0;
+  const int64_t local_batch = c.global_batch / c.accumulation / c.shape.data();
+  TrainingState state =
+      assemble(c.args, mesh,
+               {.parameter_dtype = c.parameter_dtype,
+                .compute_dtype = c.compute_dtype,
+                .seed = 11,
+                .plan = plan,
+                .context_method = c.context_method,
+                .head_tail = c.head_tail,
+                .reshard = c.reshard,
+                .whole_gradients = c.whole_gradients,
+                .pipeline = make_pipeline(parallelism, c.args.num_layers, local_batch)});
   state.max_norm = c.max_norm;
   state.lr.fill_(0.002);
   for (int64_t step = 0; step < c.steps; ++step) {
@@ -64,7 +75,7 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
     state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batch.valid_tokens));
     std::vector<MicroBatch> micro;
     for (int64_t a = 0; a < c.accumulation; ++a)
-      micro.push_back(part_of(micro_batch(c, mesh, batch, a), state.runner->axes().context));
+      micro.push_back(part_of(micro_batch(c, mesh, batch, a), state.axes().context));
     const StepResult result = train_step(state, micro, [&](std::span<const Tensor> gradients) {
       if (c.break_gradients) c.break_gradients(state, mesh.rank);
       if (step > 0 || mesh.at.dp_replicate > 0) return;
@@ -82,7 +93,7 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
   if (mesh.at.dp_replicate > 0) return;
   const std::lock_guard lock(mutex);
   size_t i = 0;
-  state.model->visit([&](const std::string&, Tensor& parameter, const nn::Init&) {
+  state.visit([&](const std::string&, Tensor& parameter, const nn::Init&) {
     place(run.parameters, state.placements[i++], parameter);
   });
 }

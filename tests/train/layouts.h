@@ -29,6 +29,8 @@ struct LayoutCase {
   std::optional<ops::Kept> recompute;
   nn::ContextMethod context_method = nn::ContextMethod::kAllGather;
   bool head_tail = true;
+  std::string schedule = "1F1B";
+  std::optional<int64_t> layers_per_stage;
   // Breaks a run on purpose: called on every rank after each backward pass.
   std::function<void(TrainingState&, int64_t rank)> break_gradients;
 };

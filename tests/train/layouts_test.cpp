@@ -100,6 +100,45 @@ TEST(Layouts, ContextParallelEqualsOneProcess) {
   }
 }
 
+models::ModelArgs deep(models::ModelArgs args) {
+  args.num_layers = 4;
+  return args;
+}
+
+TEST(Layouts, EveryPipelineScheduleEqualsOneProcess) {
+  for (const char* schedule : {"GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS",
+                               "InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"}) {
+    for (const bool tied : {false, true}) {
+      expect_equal({.shape = {.pp = 2},
+                    .args = deep(tied ? qwen() : llama()),
+                    .steps = 10,
+                    .recompute = tied ? std::optional(ops::Kept::kNothing) : std::nullopt,
+                    .schedule = schedule},
+                   schedule);
+    }
+  }
+}
+
+TEST(Layouts, PipelinesMixWithEveryAxis) {
+  for (const comm::MeshShape& shape :
+       {comm::MeshShape{.pp = 2, .dp_replicate = 2}, comm::MeshShape{.pp = 2, .dp_shard = 2},
+        comm::MeshShape{.pp = 2, .cp = 2}, comm::MeshShape{.pp = 2, .tp = 2},
+        comm::MeshShape{.pp = 2, .dp_shard = 2, .tp = 2},
+        comm::MeshShape{.pp = 2, .dp_replicate = 2, .dp_shard = 2}, comm::MeshShape{.pp = 4}}) {
+    for (const char* schedule : {"1F1B", "InterleavedZeroBubble"}) {
+      if (shape.pp == 4 && schedule[0] == 'I') continue;
+      expect_equal({.shape = shape,
+                    .args = deep(qwen()),
+                    .global_batch = 16,
+                    .accumulation = 2,
+                    .steps = 4,
+                    .recompute = ops::Kept::kExpensive,
+                    .schedule = schedule},
+                   fmt::format("{} {}", text_of(shape), schedule).c_str());
+    }
+  }
+}
+
 TEST(Layouts, MixesEqualOneProcess) {
   for (const comm::MeshShape& shape :
        {comm::MeshShape{.dp_shard = 2, .tp = 2}, comm::MeshShape{.dp_replicate = 2, .tp = 2},
@@ -123,23 +162,32 @@ TEST(Layouts, SinglePrecisionKeepsTheLoss) {
 
 // What a missing sum, a wrong divisor or a rank's own idea of a gradient would look like.
 TEST(Layouts, MistakesAreSeen) {
-  const LayoutCase good{.shape = {.dp_shard = 2, .tp = 2}, .args = llama(), .steps = 3};
-  LayoutCase one = good;
-  one.shape = {};
-  const auto expected = run_layout(one);
-  EXPECT_LE(difference(run_layout(good), expected).gradient, kDouble);
-  const auto broken = [&](size_t parameter, double factor) {
-    LayoutCase c = good;
-    c.break_gradients = [=](TrainingState& state, int64_t rank) {
-      if (rank == 1) state.optimizer->gradients()[parameter].mul_(factor);
-    };
-    return difference(run_layout(c), expected);
-  };
-  size_t parameters = expected.gradients.size();
-  for (size_t i = 0; i < parameters; ++i) {
-    const auto d = broken(i, 0);
-    // A replica that goes its own way shows in the others' next steps only.
-    EXPECT_GT(std::max(d.gradient, d.parameter), 100 * kDouble) << "parameter " << i;
+  for (const comm::MeshShape& shape :
+       {comm::MeshShape{.dp_shard = 2, .tp = 2}, comm::MeshShape{.dp_replicate = 2},
+        comm::MeshShape{.cp = 2}, comm::MeshShape{.pp = 2}}) {
+    const LayoutCase good{.shape = shape, .args = deep(llama()), .steps = 3};
+    LayoutCase one = good;
+    one.shape = {};
+    const auto expected = run_layout(one);
+    EXPECT_LE(difference(run_layout(good), expected).gradient, kDouble) << text_of(shape);
+    // Every parameter in the first layout, some in the others.
+    const size_t stride = shape.tp > 1 ? 1 : 7;
+    for (size_t i = 0; i < expected.gradients.size(); i += stride) {
+      LayoutCase broken = good;
+      bool met = true;
+      broken.break_gradients = [&, i](TrainingState& state, int64_t rank) {
+        if (rank != 1) return;
+        const auto gradients = state.optimizer->gradients();
+        met = i < gradients.size();
+        if (met) gradients[i].zero_();
+      };
+      const auto d = difference(run_layout(broken), expected);
+      // A replica that goes its own way shows in the others' next steps only.
+      if (met) {
+        EXPECT_GT(std::max({d.gradient, d.parameter, d.loss}), 100 * kDouble)
+            << text_of(shape) << ": parameter " << i;
+      }
+    }
   }
 }
 

@@ -56,7 +56,7 @@ models::TinyBatch uneven(int64_t step) {
 
 std::vector<at::Tensor> parameters_of(TrainingState& state) {
   std::vector<at::Tensor> out;
-  state.model->visit([&](const std::string&, at::Tensor& p, const nn::Init&) {
+  state.visit([&](const std::string&, at::Tensor& p, const nn::Init&) {
     out.push_back(p.detach().clone());
   });
   return out;
@@ -100,12 +100,13 @@ TEST(TrainStep, AWrongDivisorIsSeen) {
 TEST(TrainStep, LossIsTheMeanOverValidTokensAndNormIsBeforeClipping) {
   auto state = make_tiny(at::kDouble, at::kDouble, 1e9);
   const auto batch = uneven(2);
-  const auto logits = at::matmul(state.model->hidden(batch.inputs, *state.runner),
-                                 state.model->output_weight().t());
+  const auto logits =
+      at::matmul(state.stages[0].model->hidden(batch.inputs, *state.stages[0].runner),
+                 state.stages[0].model->output_weight().t());
   const auto expected = at::cross_entropy_loss(logits.flatten(0, 1), batch.labels.flatten());
   expected.backward();
   double squares = 0;
-  for (const auto& [name, gradient] : models::gradients_of(*state.model))
+  for (const auto& [name, gradient] : models::gradients_of(*state.stages[0].model))
     squares += gradient.square().sum().item<double>();
   state.optimizer->clear_gradients();
   const auto result = step_over(state, batch, 8);
