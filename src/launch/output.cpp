@@ -41,15 +41,6 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-struct Stream {
-  int fd = -1;  // -1: ended
-  int terminal_fd = 1;
-  size_t rank = 0;
-  std::string prefix;
-  LineAssembler assembler;
-  Tail tail;
-};
-
 }  // namespace
 
 std::string LineAssembler::add(std::string_view bytes) {
@@ -94,6 +85,15 @@ void Tail::add(std::string_view text) {
 }
 
 struct Output::State {
+  struct Stream {
+    int fd = -1;  // -1: ended
+    int terminal_fd = 1;
+    size_t rank = 0;
+    std::string prefix;
+    LineAssembler assembler;
+    Tail tail;
+  };
+
   std::vector<RankOutput> ranks;
   std::vector<int> logs;        // -1: broken, said once
   std::vector<Stream> streams;  // two per rank: output, error
