@@ -1,4 +1,4 @@
-"""`titan launch` and run_train.sh with the real binary: titan launch_test.py does the rest without libtorch.
+"""`titan launch` and run_train.sh with the real binary; launch_test.py does the rest without libtorch.
 
 Usage: titan_launch_test.py TITAN SOURCE_DIR [unittest arguments].
 """
@@ -10,14 +10,14 @@ import sys
 import tempfile
 import unittest
 
-TITAN, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+TITAN, SOURCE = str(pathlib.Path(sys.argv.pop(1)).resolve()), pathlib.Path(sys.argv.pop(1)).resolve()
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
              "TITAN_THREADS", "NGPU", "CONFIG_FILE", "LOG_RANK", "COMM_MODE", "TRAIN_FILE")
 
 
 def run(*words, **variables):
     environment = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
-    return subprocess.run(words, env={**environment, **variables}, capture_output=True, text=True, timeout=300)
+    return subprocess.run(words, env={**environment, **variables}, cwd=SOURCE, capture_output=True, text=True, timeout=300)
 
 
 class TitanLaunch(unittest.TestCase):
@@ -56,23 +56,46 @@ class TitanLaunch(unittest.TestCase):
         self.assertEqual(done.returncode, run(TITAN, "tokenizer", "encode", "/nowhere").returncode)
         self.assertRegex(done.stderr, r"failed first, with exit code \d+; log: .*rank_[01]\.log; .*:\n(.*\n)*\[rank[01]\]:titan: rank [01]: .*\n$")
 
+    def train_words(self, steps):
+        text, tokenizer = self.folder / "text.txt", self.folder / "tokenizer"
+        text.write_text("".join(f"the cat number {i} sat on the mat of cat {i * i}\n" for i in range(2000)))
+        made = run(TITAN, "tokenizer", "train", str(text), "--vocab-size", "300", "--output", str(tokenizer))
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return [f"--job.dump_folder={self.folder}/run", f"--model.hf_assets_path={tokenizer}", "--training.dataset=local",
+                f"--training.dataset_path={text}", f"--training.steps={steps}", "--training.seq_len=24",
+                "--training.local_batch_size=2", "--metrics.log_freq=1", "--device.name=cpu", "--device.threads=1",
+                "--model.args.dim=16", "--model.args.n_layers=2", "--model.args.n_heads=2", "--model.args.n_kv_heads=1",
+                "--model.args.hidden_dim=24", "--model.args.vocab_size=320"]
+
     def train(self, *words, **variables):
-        return run(str(SOURCE / "run_train.sh"), "--job.dump_folder", str(self.folder / "run"), "--training.steps", "1",
-                   "--training.seq_len", "64", "--training.local_batch_size", "1", *words, TITAN=TITAN, **variables)
+        return run(str(SOURCE / "run_train.sh"), *words, TITAN=TITAN, **variables)
 
     def test_run_train_trains_one_rank_and_logs_below_the_dump_folder(self):
-        done = self.train(NGPU="1", CONFIG_FILE=str(SOURCE / "configs/llama3/debug_model.toml"), TRAIN_FILE="x.train")
+        done = self.train(*self.train_words(2), NGPU="1", CONFIG_FILE="configs/llama3/debug_model.toml", TRAIN_FILE="x.train")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("TRAIN_FILE=x.train is ignored", done.stderr)
         logs = list((self.folder / "run/logs").glob("*/rank_0.log"))
         self.assertEqual(len(logs), 1)
         steps = [line for line in logs[0].read_text().splitlines() if "step:" in line]
-        self.assertTrue(steps)
+        self.assertEqual(len(steps), 2)
         for line in steps:
             self.assertIn("[rank0]:" + line, done.stdout)
 
+    def test_sigterm_lets_the_run_finish_its_step(self):
+        words = self.train_words(1000000)
+        job = subprocess.Popen([TITAN, "launch", "-n", "1", "--", "train", "configs/llama3/debug_model.toml", *words],
+                               cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(job.kill)
+        while "step:" not in job.stdout.readline():
+            self.assertIsNone(job.poll())
+        job.terminate()
+        out, err = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 143, err)
+        self.assertIn("Stopped by SIGTERM after step", out + err)
+        self.assertNotIn("failed", err)
+
     def test_run_train_passes_the_simulation_of_ranks_on(self):
-        done = self.train(NGPU="4", COMM_MODE="no_such_mode")
+        done = self.train(CONFIG_FILE="configs/llama3/debug_model.toml", NGPU="4", COMM_MODE="no_such_mode")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no_such_mode", done.stderr)
         self.assertNotIn("titan launch", done.stderr)
