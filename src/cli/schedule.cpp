@@ -151,8 +151,9 @@ void print_ranks(const pipeline::Schedule& schedule, const pipeline::Report& rep
   }
   std::printf("total: time %g, idle %.1f%%\n", report.makespan, 100 * report.bubble_share);
   std::printf(
-      "idle inside: between a rank's first and last computation; activations, pending W, together: "
-      "the most a rank holds at one time, each of one stage and one micro-batch\n");
+      "idle inside: between a rank's first and last computation\n"
+      "activations, pending W, together: the most at one time, each of one stage and one "
+      "micro-batch\n");
 }
 
 void print_stages(const ShownSchedule& shown) {
