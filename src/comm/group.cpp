@@ -69,9 +69,7 @@ void Pending::wait() {
 Group::Group(std::string axis, c10::intrusive_ptr<c10d::Backend> backend,
              std::shared_ptr<RankContext> context)
     : axis_(std::move(axis)), size_(backend->getSize()), rank_(backend->getRank()) {
-  if (size_ > 1) {
-    state_ = std::make_shared<const State>(State{std::move(backend), std::move(context)});
-  }
+  state_ = std::make_shared<const State>(State{std::move(backend), std::move(context)});
 }
 
 Pending Group::issue(

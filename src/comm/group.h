@@ -1,6 +1,6 @@
 // A group of ranks that take part in collectives together: the ranks along one axis of the mesh.
-// Every member must call the same collectives in the same order with the same shapes. A group of
-// one rank is the identity and calls nothing, so callers need no `if`.
+// Every member must call the same collectives in the same order with the same shapes. The default
+// group of one rank is the identity and calls nothing, so callers need no `if`.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -64,6 +64,8 @@ class Group {
   Group(std::string axis, c10::intrusive_ptr<c10d::Backend> backend,
         std::shared_ptr<RankContext> context);
 
+  // True for a group that calls nothing; a group made with a backend calls it, even for one rank.
+  bool is_identity() const { return state_ == nullptr; }
   int64_t size() const { return size_; }
   int64_t rank() const { return rank_; }  // in this group
   const std::string& axis() const { return axis_; }

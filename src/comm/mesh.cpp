@@ -71,7 +71,7 @@ int64_t data_rank(const MeshShape& shape, int64_t rank) {
 }
 
 Mesh make_mesh(const MeshShape& shape, int64_t rank, const GroupMaker& host,
-               const GroupMaker& device, std::shared_ptr<RankContext> context) {
+               const GroupMaker& device, std::shared_ptr<RankContext> context, bool real_fsdp) {
   Mesh mesh{.shape = shape, .at = coordinates_of(shape, rank), .rank = rank, .context = context};
   context->rank = rank;
   const auto along = [&](const GroupMaker& maker, const std::string& axis, unsigned mask) {
@@ -84,6 +84,7 @@ Mesh make_mesh(const MeshShape& shape, int64_t rank, const GroupMaker& host,
   mesh.pp_back = along(device, "pp_back", kPp);
   mesh.dp_replicate = along(device, "dp_replicate", kReplicate);
   mesh.fsdp = along(device, "fsdp", kShard | kCp);
+  if (real_fsdp && mesh.fsdp.is_identity()) mesh.fsdp = device("fsdp", "fsdp/one", {rank});
   mesh.cp = along(device, "cp", kCp);
   mesh.tp = along(device, "tp", kTp);
   mesh.all = along(device, "all", ~0u);

@@ -60,14 +60,18 @@ struct Mesh {
   Group all;   // of the device
   Group ends;  // first and last pipeline rank, for weights that both hold; else one rank
 
+  // Whether parameters are held in groups that are gathered and reduced.
+  bool is_sharded() const { return shape.world() > 1 || !fsdp.is_identity(); }
   void set_timeout(double seconds) const;
   // The rank whose value counts where cp, tp and pp ranks know the same.
   bool is_data_leader() const { return at.cp == 0 && at.tp == 0 && at.pp == 0; }
 };
 
 // Makes the groups of rank `rank`. `host` makes the world's host group, `device` all others.
+// With real_fsdp the fsdp group communicates even when it is of one rank.
 // REQUIRES: shape.world() is the number of ranks. Collective.
 Mesh make_mesh(const MeshShape& shape, int64_t rank, const GroupMaker& host,
-               const GroupMaker& device, std::shared_ptr<RankContext> context);
+               const GroupMaker& device, std::shared_ptr<RankContext> context,
+               bool real_fsdp = false);
 
 }  // namespace titan::comm

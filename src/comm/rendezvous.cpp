@@ -116,6 +116,15 @@ void sign_in(c10d::Store& store, const World& world, double timeout_s) {
   }
 }
 
+// A single process meets nobody: any free port of its own host will do.
+World reachable(World world) {
+  if (world.size == 1) {
+    world.master_addr = "127.0.0.1";
+    world.master_port = 0;
+  }
+  return world;
+}
+
 }  // namespace
 
 struct Rendezvous::State {
@@ -134,10 +143,11 @@ struct Rendezvous::State {
   }
 };
 
-Rendezvous::Rendezvous(const World& world, double timeout_s)
-    : state_(std::make_shared<State>(State{world, timeout_s,
-                                           own_address(world.master_addr, world.master_port),
-                                           open_store(world, timeout_s)})) {
+Rendezvous::Rendezvous(const World& given, double timeout_s) {
+  const World world = reachable(given);
+  state_ = std::make_shared<State>(State{world, timeout_s,
+                                         own_address(world.master_addr, world.master_port),
+                                         open_store(world, timeout_s)});
   sign_in(*state_->store, world, timeout_s);
 }
 

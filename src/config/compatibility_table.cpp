@@ -268,6 +268,7 @@ constexpr Row kRows[] = {
     {"debug.deterministic_warn_only", kNoEffect, "an operator without a deterministic form still ends the run",
      "没有确定性实现的算子仍会终止训练", [](C c) { return c.debug.deterministic_warn_only; }, "true"},
     {"debug.moe_force_load_balance", kNoEffect, "dense models have no experts", "稠密模型没有专家"},
+    {"debug.shard_one_process", kYes, kOwn, kOwnZh},
     // titan's own sections
     {"device.name", kPartly, "npu is not built yet; cuda needs libtitan_cuda.so beside the binary", "尚未实现 npu；cuda 需要二进制旁的 libtitan_cuda.so",
      [](C c) { return c.device.name == "npu"; }, "npu"},

@@ -47,14 +47,14 @@ ParameterGroup::ParameterGroup(std::string label, const std::vector<comm::Placem
     leaves_.push_back(
         master_.narrow(0, offsets_[i], part.numel()).view(part.shape).detach().requires_grad_());
   }
-  is_master_ = ranks == 1 && options.compute_dtype == options.parameter_dtype;
+  is_master_ = options.shard.is_identity() && options.compute_dtype == options.parameter_dtype;
 }
 
 void ParameterGroup::start_gather() {
   if (unsharded_ || gathering_.active() || is_master_) return;
   const at::NoGradGuard no_grad;
   gather_in_ = master_.to(options_.compute_dtype);
-  if (options_.shard.size() == 1) {
+  if (options_.shard.is_identity()) {
     gather_out_ = gather_in_;
     return;
   }
@@ -151,7 +151,7 @@ void ParameterGroup::reduce(const std::vector<Tensor>& gradients, bool last) {
   reduce_in_ = packed;
   reduce_last_ = last;
   has_reduced_ = true;
-  if (options_.shard.size() == 1) {
+  if (options_.shard.is_identity()) {
     reduce_out_ = reduce_in_;
     return;
   }

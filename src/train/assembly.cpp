@@ -62,16 +62,17 @@ void disown(comm::Placement& placement) {
 
 parallel::ShardOptions shard_options(const comm::Mesh& mesh, const AssemblyOptions& options) {
   const bool by_default = mesh.shape.pp == 1;
-  return {
-      .shard = mesh.fsdp,
-      .replicate = mesh.dp_replicate,
-      .parameter_dtype = options.parameter_dtype,
-      .compute_dtype = options.compute_dtype,
-      .device = options.device,
-      .reshard_after_forward =
-          options.reshard == Reshard::kDefault ? by_default : options.reshard == Reshard::kAlways,
-      // Pipelines reduce when a stage has its last weight gradient.
-      .shard_gradients = mesh.shape.fsdp() > 1 && mesh.shape.pp == 1 && !options.whole_gradients};
+  return {.shard = mesh.fsdp,
+          .replicate = mesh.dp_replicate,
+          .parameter_dtype = options.parameter_dtype,
+          .compute_dtype = options.compute_dtype,
+          .device = options.device,
+          .reshard_after_forward = options.reshard == Reshard::kDefault
+                                       ? by_default
+                                       : options.reshard == Reshard::kAlways,
+          // Pipelines reduce when a stage has its last weight gradient.
+          .shard_gradients =
+              !mesh.fsdp.is_identity() && mesh.shape.pp == 1 && !options.whole_gradients};
 }
 
 std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& args,
@@ -168,7 +169,7 @@ TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
                                            options.pipeline->parts[static_cast<size_t>(number)],
                                            mesh, options, state.placements));
     }
-  } else if (mesh.shape.world() > 1) {
+  } else if (mesh.is_sharded()) {
     state.stages.push_back(
         sharded_stage(args, 0, models::ModelPart::whole(args), mesh, options, state.placements));
   } else {
@@ -177,7 +178,7 @@ TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
   Named parameters;
   state.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
     parameters.emplace_back(name, parameter);
-    if (mesh.shape.world() > 1) return;
+    if (mesh.is_sharded()) return;
     const auto shape = parameter.sizes().vec();
     state.placements.push_back({name, shape, comm::Box::whole(shape), comm::Box::whole(shape)});
   });

@@ -70,12 +70,13 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
 
 comm::Mesh meet(const config::JobConfig& config, const comm::MeshShape& shape, const World& world,
                 device::Backend& backend) {
-  if (world.size == 1) return {};
+  if (world.size == 1 && !config.debug.shard_one_process) return {};
   const Stopwatch watch;
   const auto context = std::make_shared<comm::RankContext>();
   const comm::Rendezvous rendezvous(world, static_cast<double>(config.comm.init_timeout_seconds));
-  comm::Mesh mesh = comm::make_mesh(shape, world.rank, rendezvous.host(context),
-                                    rendezvous.device(backend, context), context);
+  comm::Mesh mesh =
+      comm::make_mesh(shape, world.rank, rendezvous.host(context),
+                      rendezvous.device(backend, context), context, config.debug.shard_one_process);
   log::info("{} processes met at {} in {:.2f} s: {}", world.size,
             endpoint(world.master_addr, world.master_port), watch.seconds(), comm::describe(shape));
   return mesh;
