@@ -220,6 +220,17 @@ def check_recomputation_changes_nothing(session):
     return ", ".join(result)
 
 
+def check_a_sharded_group_of_one_changes_nothing(session):
+    reference = session.cached("fp32", *FP32)
+    run = session.small("sharded_one", *FP32, "--debug.shard_one_process", "--comm-report",
+                        "--activation_checkpoint.mode", "full")
+    calls = re.findall(r"fsdp +(\S+) +([\d.]+) calls", run.output)
+    expect({kind for kind, count in calls if float(count) > 0} >= {"all-gather", "reduce-scatter"},
+           f"no collectives were counted: {run.tail(12)}")
+    worst = compare("loss", run.column("loss"), reference.column("loss"), 1e-4)
+    return f"{worst:.1e}, calls a step: " + ", ".join(f"{kind} {count}" for kind, count in calls)
+
+
 def check_accumulation_equals_one_batch(session):
     reference = session.cached("fp32", *FP32)
     run = session.small("accumulation", *FP32, "--training.local_batch_size", 1, "--training.global_batch_size", 4)
@@ -294,6 +305,7 @@ def check_a_hidden_device_is_named(session):
 
 CLAIMS = [check_the_device_is_healthy, check_float32_losses_equal_the_cpu, check_the_loss_falls,
           check_float64_losses_equal_the_cpu, check_lower_precisions_follow_float32, check_recomputation_changes_nothing,
+          check_a_sharded_group_of_one_changes_nothing,
           check_accumulation_equals_one_batch, check_deterministic_runs_are_bit_equal, check_a_resumed_run_is_bit_equal,
           check_generation_equals_the_cpu, check_a_signal_ends_the_run_cleanly, check_a_hidden_device_is_named,
           check_memory_running_out_is_one_line]
@@ -308,6 +320,12 @@ BENCHES = [
                                  "--training.dtype", "bfloat16"]),
     ("1B 4x4096 bf16, full recompute", 15, ["--model.flavor", "1B", "--training.local_batch_size", 4,
                                             "--training.seq_len", 4096, "--activation_checkpoint.mode", "full"]),
+    ("the same, FSDP of one rank", 15, ["--model.flavor", "1B", "--training.local_batch_size", 4, "--training.seq_len", 4096,
+                                        "--activation_checkpoint.mode", "full", "--debug.shard_one_process"]),
+    ("1B full recompute again", 15, ["--model.flavor", "1B", "--training.local_batch_size", 4,
+                                     "--training.seq_len", 4096, "--activation_checkpoint.mode", "full"]),
+    ("FSDP of one rank again", 15, ["--model.flavor", "1B", "--training.local_batch_size", 4, "--training.seq_len", 4096,
+                                    "--activation_checkpoint.mode", "full", "--debug.shard_one_process"]),
 ]
 
 

@@ -32,7 +32,11 @@ int run_train(Arguments words) {
     std::fputs(config::train_help(words).c_str(), stdout);
     return 0;
   }
-  const auto loaded = config::load(words);
+  std::vector<std::string> spelled(words.begin(), words.end());
+  for (auto& word : spelled) {
+    if (word == "--comm-report") word = "--comm.report";
+  }
+  const auto loaded = config::load(spelled);
   const auto& comm = loaded.config.comm;
   const World world = read_world({.size = comm.world_size,
                                   .rank = comm.rank,

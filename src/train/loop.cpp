@@ -70,6 +70,7 @@ class Loop {
     if (job_.world.rank == 0) observe::write_run_record(job_.config.job.dump_folder, record_);
   }
   int agreed_signal(const StopSignals& signals) const;
+  void report_traffic() const;
   observe::StepMetrics memory_metrics();
 
   Job& job_;
@@ -161,6 +162,7 @@ bool Loop::one_step() {
   state.tokens_seen += batches->tokens;
   if (!last_result_) {
     // The first step pays for set-up on every rank; later ones must not hang that long.
+    state.mesh.context->traffic.reset();
     state.mesh.set_timeout(static_cast<double>(job_.config.comm.train_timeout_seconds));
   }
   const double waited = job_.loader->wait_s();
@@ -179,6 +181,18 @@ bool Loop::one_step() {
   return true;
 }
 
+// What this rank sent per step after the first, by axis and collective.
+void Loop::report_traffic() const {
+  const int64_t steps = job_.state.step - first_step_;
+  if (!job_.config.comm.report || steps <= 0) return;
+  log::info("Communication per step of rank {}, averaged over {} steps:", job_.world.rank, steps);
+  for (const auto& [key, sum] : job_.state.mesh.context->traffic.sums()) {
+    log::info("  {:<13} {:<15} {:>8.1f} calls {:>12}", key.first, key.second,
+              static_cast<double>(sum.calls) / static_cast<double>(steps),
+              text::bytes(sum.bytes / steps));
+  }
+}
+
 void Loop::finish(observe::RunStatus status) {
   metrics_.clear_progress();
   record_.status = status;
@@ -189,6 +203,7 @@ void Loop::finish(observe::RunStatus status) {
   record_.training_s += throughput_.seconds();
   record_.peak_memory = std::max(record_.peak_memory, job_.backend->memory().reserved_peak);
   write_record();
+  report_traffic();
   for (const auto& line : job_.loader->report().lines()) log::info("{}", line);
   const observe::FinalFacts facts{.record = record_,
                                   .process_s = seconds_since_process_start(),

@@ -90,6 +90,7 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
       run.norms.push_back(result.grad_norm.item<double>());
     }
   }
+  if (mesh.rank == 0) run.traffic = mesh.context->traffic.sums();
   if (mesh.at.dp_replicate > 0) return;
   const std::lock_guard lock(mutex);
   size_t i = 0;

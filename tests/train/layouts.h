@@ -39,6 +39,8 @@ struct LayoutRun {
   std::vector<double> losses, norms;
   std::map<std::string, at::Tensor> gradients;   // of step 1, whole, before clipping
   std::map<std::string, at::Tensor> parameters;  // after the last step, whole
+  // What rank 0 sent in all steps, in bytes, by axis and collective.
+  std::map<std::pair<std::string, std::string>, comm::Traffic::Sum> traffic;
 };
 
 LayoutRun run_layout(const LayoutCase& c);

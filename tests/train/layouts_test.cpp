@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "models/sharding.h"
+
 namespace titan::train {
 namespace {
 
@@ -158,6 +160,66 @@ TEST(Layouts, SinglePrecisionKeepsTheLoss) {
                   .compute_dtype = at::kFloat},
                  text_of(shape).c_str());
   }
+}
+
+// Bytes of the parameters of one group as they travel: chunks of rows, padded to the longest.
+int64_t chunk_bytes(const models::ModelArgs& args, int64_t group, int64_t ranks) {
+  int64_t bytes = 0;
+  for (const auto& [name, shape] : models::parameter_shapes(args)) {
+    if (models::group_of(args, name) != group) continue;
+    const int64_t row = shape.size() > 1 ? shape[1] : 1;
+    bytes += (shape[0] + ranks - 1) / ranks * row * 8;
+  }
+  return bytes;
+}
+
+TEST(Layouts, ShardingMovesTheTextbookMinimum) {
+  const auto args = llama();
+  const int64_t n = 4;
+  const auto run = run_layout({.shape = {.dp_shard = n}, .args = args, .steps = 1});
+  // Blocks are gathered for the forward and for the backward pass; the embedding has no use in the
+  // backward pass, and the output stays between the two.
+  int64_t gathered = 0, reduced = 0;
+  for (int64_t group = 0; group <= args.num_layers + 1; ++group) {
+    const bool block = group > 0 && group <= args.num_layers;
+    gathered += (block ? 2 : 1) * (n - 1) * chunk_bytes(args, group, n);
+    reduced += (n - 1) * chunk_bytes(args, group, n);
+  }
+  EXPECT_EQ(run.traffic.at({"fsdp", "all-gather"}).bytes, gathered);
+  EXPECT_EQ(run.traffic.at({"fsdp", "reduce-scatter"}).bytes, reduced);
+  EXPECT_EQ(run.traffic.at({"fsdp", "all-gather"}).calls, 2 * args.num_layers + 2);
+
+  // Kept whole: one gather and, with whole gradients, one reduction for all micro-batches.
+  const auto kept = run_layout({.shape = {.dp_shard = n},
+                                .args = args,
+                                .accumulation = 2,
+                                .steps = 1,
+                                .reshard = Reshard::kNever,
+                                .whole_gradients = true});
+  EXPECT_EQ(kept.traffic.at({"fsdp", "all-gather"}).bytes, reduced);
+  EXPECT_EQ(kept.traffic.at({"fsdp", "reduce-scatter"}).bytes, reduced);
+}
+
+TEST(Layouts, ReplicasMoveEachGradientOnceAStep) {
+  const auto args = llama();
+  const auto run =
+      run_layout({.shape = {.dp_replicate = 2}, .args = args, .accumulation = 2, .steps = 1});
+  int64_t bytes = 0;
+  for (int64_t group = 0; group <= args.num_layers + 1; ++group) {
+    bytes += chunk_bytes(args, group, 1);  // 2 (n - 1) / n of it
+  }
+  EXPECT_EQ(run.traffic.at({"dp_replicate", "all-reduce"}).bytes, bytes);
+}
+
+TEST(Layouts, TensorParallelMovesTheSequenceTwicePerHalfBlock) {
+  const auto args = llama();
+  const LayoutCase c{.shape = {.tp = 2}, .args = args, .steps = 1};
+  const auto run = run_layout(c);
+  const int64_t half = c.global_batch * c.seq_len / 2 * args.dim * 8;
+  // Forward: two gathers and two reduce-scatters a block, and one of each around the blocks;
+  // backward: the other way round.
+  EXPECT_EQ(run.traffic.at({"tp", "all-gather"}).bytes, (4 * args.num_layers + 2) * half);
+  EXPECT_EQ(run.traffic.at({"tp", "reduce-scatter"}).bytes, (4 * args.num_layers + 2) * half);
 }
 
 // What a missing sum, a wrong divisor or a rank's own idea of a gradient would look like.

@@ -21,6 +21,7 @@ struct Comm {
   std::optional<int64_t> rank;
   std::optional<std::string> master_addr;
   std::optional<int64_t> master_port;
+  bool report = false;
 
   static constexpr void describe(auto&& field) {
     field("init_timeout_seconds", &Comm::init_timeout_seconds,
@@ -45,6 +46,8 @@ struct Comm {
           "host of process 0; absent: MASTER_ADDR of the environment");
     field("master_port", &Comm::master_port,
           "port on that host; absent: MASTER_PORT of the environment", between(1, 65535));
+    field("report", &Comm::report,
+          "tell at the end how many bytes each axis moved per step (--comm-report)");
   }
 };
 static_assert(complete<Comm>(), "describe() of Comm misses a member");
