@@ -40,8 +40,6 @@ constexpr Variable kKnown[] = {
     {"MPI_LOCALRANKID", "rank on this host given by the mpirun of MPICH or Intel MPI"},
     {"MPI_LOCALNRANKS", "processes on this host started by the mpirun of MPICH or Intel MPI"},
     {"GLOO_SOCKET_IFNAME", "network interface for collectives of CPU tensors"},
-    {"TORCHELASTIC_USE_AGENT_STORE", "True: torchrun hosts the rendezvous store"},
-    {"TORCHELASTIC_RESTART_COUNT", "restarts so far (torchrun)"},
     {"OMP_NUM_THREADS", "CPU threads per process"},
     {"OMP_WAIT_POLICY", "passive lets idle CPU threads sleep: use it on shared cores"},
     {"CUDA_VISIBLE_DEVICES", "GPUs this process may use"},

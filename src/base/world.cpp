@@ -262,11 +262,11 @@ World read_world(const WorldOverrides& overrides) {
 }
 
 void publish(const World& world) {
+  if (world.size == 1) return;
   env::set_default("RANK", std::to_string(world.rank).c_str());
   env::set_default("WORLD_SIZE", std::to_string(world.size).c_str());
   env::set_default("LOCAL_RANK", std::to_string(world.local_rank).c_str());
   env::set_default("LOCAL_WORLD_SIZE", std::to_string(world.local_size).c_str());
-  if (world.size == 1) return;
   env::set_default("MASTER_ADDR", world.master_addr.c_str());
   env::set_default("MASTER_PORT", std::to_string(world.master_port).c_str());
 }

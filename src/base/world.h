@@ -39,7 +39,8 @@ struct WorldOverrides {
 World read_world(const WorldOverrides& overrides = {});
 
 // Sets torchrun's six variables to `world` where they are unset, for the readers below (the choice
-// of the device, the number of threads, the rank in an error). While the process has one thread.
+// of the device, the number of threads, the rank in an error). A single process has nothing to
+// say. While the process has one thread.
 void publish(const World& world);
 
 }  // namespace titan

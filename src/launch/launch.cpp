@@ -39,17 +39,18 @@ env::Changes variables_of(const Options& options, int64_t rank, int64_t port) {
 
 std::vector<RankOutput> outputs_of(const Options& options, const std::filesystem::path& folder) {
   std::vector<RankOutput> outputs;
-  const auto prefix = [&](int64_t rank, int fd) {
+  const auto prefix = [&](const std::string& mark, int fd) {
     if (!options.prefix) return std::string();
-    const std::string plain = fmt::format("[rank{}]:", rank);
-    return log::wants_color(fd) ? fmt::format("\033[36m{}\033[0m", plain) : plain;
+    return log::wants_color(fd) ? fmt::format("\033[36m{}\033[0m", mark) : mark;
   };
   for (int64_t rank = 0; rank < options.nproc; ++rank) {
     const auto& shown = options.log_ranks;
+    const std::string mark = fmt::format("[rank{}]:", rank);
     outputs.push_back({.log = folder / fmt::format("rank_{}.log", rank),
                        .shown = std::find(shown.begin(), shown.end(), rank) != shown.end(),
-                       .out_prefix = prefix(rank, STDOUT_FILENO),
-                       .err_prefix = prefix(rank, STDERR_FILENO)});
+                       .mark = mark,
+                       .out_prefix = prefix(mark, STDOUT_FILENO),
+                       .err_prefix = prefix(mark, STDERR_FILENO)});
   }
   return outputs;
 }
@@ -86,7 +87,7 @@ int report(const Supervisor& supervisor, const Output& output,
   print_error(fmt::format("titan launch: rank {} failed first, with {}; log: {}; {}\n", first,
                           end_text(status), outputs[first].log.string(), what));
   for (const auto& line : last.lines)
-    print_error(fmt::format("{}{}\n", outputs[first].err_prefix, line));
+    print_error(with_prefix(line + "\n", outputs[first].err_prefix, outputs[first].mark));
   return exit_code(status);
 }
 

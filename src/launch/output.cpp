@@ -57,11 +57,11 @@ std::string LineAssembler::add(std::string_view bytes) {
 
 std::string LineAssembler::finish() { return std::exchange(pending_, {}); }
 
-std::string with_prefix(std::string_view text, std::string_view prefix) {
+std::string with_prefix(std::string_view text, std::string_view prefix, std::string_view mark) {
   std::string out;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    out += prefix;
+    if (mark.empty() || !text.starts_with(mark)) out += prefix;
     out += text.substr(0, end);
     out += '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -130,7 +130,7 @@ void Output::State::deliver(Stream& stream, const std::string& text) {
   const RankOutput& rank = ranks[stream.rank];
   int& log = logs[stream.rank];
   stream.tail.add(text);
-  if (rank.shown) print(stream.terminal_fd, with_prefix(text, stream.prefix));
+  if (rank.shown) print(stream.terminal_fd, with_prefix(text, stream.prefix, rank.mark));
   if (log < 0 || write_all(log, text)) return;
   print(2, fmt::format("titan launch: cannot write {}: {}; rank {} goes on without a log\n",
                        rank.log.string(), std::strerror(errno), stream.rank));

@@ -27,8 +27,9 @@ class LineAssembler {
   std::string pending_;
 };
 
-// "[rank0]:" before each line of `text`, and '\n' after the last.
-std::string with_prefix(std::string_view text, std::string_view prefix);
+// `prefix` before each line of `text` that does not begin with `mark`, the rank's own way of saying
+// the same, and '\n' after the last. An empty mark stands nowhere.
+std::string with_prefix(std::string_view text, std::string_view prefix, std::string_view mark);
 
 // The last lines of a stream, each cut to a length that a terminal can bear.
 class Tail {
@@ -41,9 +42,10 @@ class Tail {
 };
 
 struct RankOutput {
-  std::filesystem::path log;  // appended to
-  bool shown = false;         // on the terminal too
-  std::string out_prefix, err_prefix;
+  std::filesystem::path log;           // appended to
+  bool shown = false;                  // on the terminal too
+  std::string mark;                    // "[rank0]:"
+  std::string out_prefix, err_prefix;  // the mark, perhaps in colour, or nothing
 };
 
 class Output {

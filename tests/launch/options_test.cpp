@@ -74,9 +74,10 @@ TEST(LineAssembler, DoesNotHoldALineWithoutEnd) {
 }
 
 TEST(WithPrefix, StandsBeforeEachLine) {
-  EXPECT_EQ(with_prefix("a\n\nb\n", "p:"), "p:a\np:\np:b\n");
-  EXPECT_EQ(with_prefix("a", "p:"), "p:a\n");
-  EXPECT_EQ(with_prefix("", "p:"), "");
+  EXPECT_EQ(with_prefix("a\n\nb\n", "p:", ""), "p:a\np:\np:b\n");
+  EXPECT_EQ(with_prefix("a", "p:", ""), "p:a\n");
+  EXPECT_EQ(with_prefix("", "p:", ""), "");
+  EXPECT_EQ(with_prefix("m:a\nam:\n", "p:", "m:"), "m:a\np:am:\n");
 }
 
 TEST(Tail, KeepsTheLastLinesAndCutsLongOnes) {

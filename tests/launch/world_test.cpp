@@ -61,6 +61,12 @@ Variables with(Variables variables, const Variables& changes) {
   return variables;
 }
 
+TEST(Environment, TheTableNamesEachVariableOnce) {
+  std::map<std::string, int64_t> count;
+  for (const auto& variable : env::known()) ++count[variable.name];
+  for (const auto& [name, times] : count) EXPECT_EQ(times, 1) << name;
+}
+
 TEST(ReadWorld, IsOneProcessWithoutAnyVariable) {
   EXPECT_EQ(shown(world_of({})), "0/1 local 0/1 at nowhere from one process");
   EXPECT_EQ(shown(world_of({{"RANK", ""}, {"WORLD_SIZE", ""}})),
