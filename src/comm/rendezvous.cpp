@@ -11,7 +11,6 @@
 
 #include "base/address.h"
 #include "base/clock.h"
-#include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "device/cpu/process_group.h"
@@ -57,16 +56,14 @@ std::string own_address(const std::string& host, int64_t port) {
 StorePtr open_store(const World& world, double timeout_s) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(world.master_port);
-  const bool agent = env::get("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-  options.isServer = world.rank == 0 && !agent;
+  options.isServer = world.rank == 0 && !world.store_is_served;
   options.numWorkers = static_cast<size_t>(world.size);
   options.waitWorkers = false;
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_s * 1000));
   const std::string at = endpoint(world.master_addr, world.master_port);
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(world.master_addr, options);
-    const int64_t restart = env::get_int("TORCHELASTIC_RESTART_COUNT").value_or(0);
-    return c10::make_intrusive<c10d::PrefixStore>(fmt::format("titan/{}", restart), store);
+    return c10::make_intrusive<c10d::PrefixStore>(fmt::format("titan/{}", world.attempt), store);
   } catch (const std::exception& error) {
     const std::string reason = first_line(error.what());
     if (options.isServer && reason.find("EADDRINUSE") != std::string::npos) {

@@ -8,6 +8,7 @@
 #include "comm/collectives.h"
 #include "nn/attention_pieces.h"
 #include "nn/autograd_data.h"
+#include "nn/ring_attention.h"
 #include "ops/attention.h"
 #include "ops/recompute.h"
 
@@ -76,6 +77,35 @@ Tensor attend_whole(const Tensor& q, const Tensor& k, const Tensor& v,
   return attention_of_pieces(q, k, v, {{all, all, true}}, {*documents, *documents});
 }
 
+// Each key head `times` times, side by side.
+Tensor repeat_each_head(const Tensor& x, int64_t times) {
+  if (times == 1) return x;
+  return x.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
+}
+
+// All tokens of this rank's heads: one exchange of heads for tokens before, one after.
+Tensor attend_some_heads(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const ContextParallel& context, const std::optional<Tensor>& documents) {
+  const int64_t size = context.group.size(), heads = q.size(1), kv_heads = k.size(1);
+  // Fewer key heads than ranks: ranks that serve the same key head get a copy each, and the sum of
+  // the copies' gradients is the gradient of the repetition.
+  const int64_t copies = std::lcm(kv_heads, size);
+  const auto dealt = [&](const Tensor& x) { return x.unflatten(1, {size, x.size(1) / size}); };
+  const auto copied = [&](const Tensor& x) {
+    return dealt(repeat_each_head(x, copies / kv_heads));
+  };
+  const Tensor packed = at::cat({dealt(q), copied(k), copied(v)}, 2).flatten(1, 2);
+  const Tensor ours = comm::all_to_all(packed, context.group, 1, 2);
+  const auto parts = join_sequence(ours.chunk(size, 2), 2, context.head_tail)
+                         .split_with_sizes({heads / size, copies / size, copies / size}, 1);
+  const Tensor out = attend_whole(parts[0], parts[1], parts[2], documents);
+  std::vector<Tensor> by_rank;
+  for (int64_t rank = 0; rank < size; ++rank) {
+    by_rank.push_back(shard_sequence(out, 2, size, rank, context.head_tail));
+  }
+  return comm::all_to_all(at::cat(by_rank, 2), context.group, 2, 1);
+}
+
 }  // namespace
 
 std::vector<std::string> context_problems(ContextMethod method, bool head_tail, int64_t size,
@@ -113,7 +143,16 @@ Tensor context_attention(const Tensor& q, const Tensor& k, const Tensor& v,
               "documents of {} tokens for a sequence of {}", documents->size(1), q.size(2) * size);
   return ops::kept_call([&] {
     if (size == 1) return attend_whole(q, k, v, documents);
-    return attend_gathered(q, k, v, context, documents);
+    switch (context.method) {
+      case ContextMethod::kAllGather:
+        return attend_gathered(q, k, v, context, documents);
+      case ContextMethod::kRing:
+        return ring_attention(q, k, v, context.group, context.head_tail,
+                              documents.value_or(Tensor()));
+      case ContextMethod::kUlysses:
+        return attend_some_heads(q, k, v, context, documents);
+    }
+    TITAN_CHECK(false, "a method of context parallelism");
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/partial_attention_kernels.h"
 
 namespace titan::ops {
 namespace {
@@ -17,8 +18,10 @@ using at::Tensor;
 // of the whole softmax, are exactly 0.
 constexpr double kUnseen = -1e30;
 
-// Scores that the plain maths holds at a time.
-constexpr int64_t kTileScores = int64_t{1} << 22;
+constexpr double kUnseenInHalf = -3e4;
+
+// Scores that the plain maths holds at a time, and elements of a mask for a kernel.
+constexpr int64_t kTileScores = int64_t{1} << 22, kTileMask = int64_t{1} << 28;
 
 at::ScalarType wide_dtype(const Tensor& x) {
   return at::promote_types(x.scalar_type(), at::kFloat);
@@ -39,9 +42,6 @@ Tensor repeat_heads(const Tensor& x, int64_t times) {
 Tensor sum_heads(const Tensor& x, int64_t times) {
   return times == 1 ? x : x.unflatten(1, {x.size(1) / times, times}).sum(2);
 }
-
-// Kernels step over rows and heads by strides but want the elements of a head side by side.
-Tensor dense_rows(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
 // [B or 1, 1, 1, rows, S], true = hidden, for the queries [first, first + rows); undefined: all
 // seen.
@@ -82,82 +82,76 @@ Tensor plain_scores(const Tensor& q, const Tensor& k, const Visibility& see, int
   return scores;
 }
 
-// libtorch's kernels, for equal numbers of heads and no mask.
-PartialAttention run_kernel(AttentionKernel kernel, const Tensor& q, const Tensor& k,
-                            const Tensor& v, bool causal) {
-  switch (kernel) {
-    case AttentionKernel::kCpuFlash: {
-      auto [out, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal);
-      return {out, logsumexp};
-    }
-    case AttentionKernel::kCudaFlash: {
-      auto result = at::_scaled_dot_product_flash_attention(q, k, v, 0.0, causal, false);
-      return {std::get<0>(result), std::get<1>(result).narrow(2, 0, q.size(2))};
-    }
-    case AttentionKernel::kCudaEfficient: {
-      auto result =
-          at::_scaled_dot_product_efficient_attention(q, k, v, std::nullopt, true, 0.0, causal);
-      return {std::get<0>(result), std::get<1>(result).narrow(2, 0, q.size(2))};
-    }
-    case AttentionKernel::kPlain:
-      break;
-  }
-  TITAN_CHECK(false, "the plain maths is no kernel");
+// What is added to the scores, [B, 1, rows, S] in the dtype of q. Kernels load it in aligned
+// groups, hence the longer rows behind it.
+Tensor additive_mask(const Tensor& q, const Visibility& see, int64_t first, int64_t rows,
+                     int64_t num_keys) {
+  const double unseen = q.scalar_type() == at::kHalf ? kUnseenInHalf : kUnseen;
+  const Tensor padded = at::zeros({q.size(0), 1, rows, (num_keys + 15) / 16 * 16}, q.options());
+  Tensor mask = padded.narrow(3, 0, num_keys);
+  return mask.masked_fill_(hidden(see, first, rows, num_keys, q.device()).squeeze(2), unseen);
 }
 
-AttentionGradients run_kernel_backward(AttentionKernel kernel, const Tensor& grad, const Tensor& q,
-                                       const Tensor& k, const Tensor& v, const Tensor& out,
-                                       const Tensor& logsumexp, bool causal) {
-  if (kernel == AttentionKernel::kCpuFlash) {
-    auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        grad, q, k, v, out, logsumexp, 0.0, causal);
-    return {dq, dk, dv};
+int64_t masked_rows(const Tensor& q, const Tensor& k) {
+  return std::clamp<int64_t>(kTileMask / (q.size(0) * k.size(2)), 1, q.size(2));
+}
+
+// A kernel with a mask, for a tile of queries at a time.
+PartialAttention masked_attention(AttentionKernel kernel, const Tensor& q, const Tensor& k,
+                                  const Tensor& v, const Visibility& see) {
+  PartialAttention all{at::empty(q.sizes(), q.options()),
+                       at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat))};
+  const int64_t step = masked_rows(q, k);
+  for (int64_t first = 0; first < q.size(2); first += step) {
+    const int64_t rows = std::min(step, q.size(2) - first);
+    const Tensor mask = additive_mask(q, see, first, rows, k.size(2));
+    const auto part = run_attention_kernel(kernel, q.narrow(2, first, rows), k, v, false, mask);
+    all.out.narrow(2, first, rows).copy_(part.out);
+    all.logsumexp.narrow(2, first, rows).copy_(part.logsumexp);
   }
-  // Without dropout the state of the random numbers is not read.
-  const Tensor none = at::empty({2}, q.options().dtype(at::kLong)).zero_();
-  if (kernel == AttentionKernel::kCudaFlash) {
-    auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
-        grad, q, k, v, out, logsumexp.contiguous(), Tensor(), Tensor(), q.size(2), k.size(2), 0.0,
-        causal, none.view(at::kUInt64), none.select(0, 0).view(at::kUInt64));
-    return {dq, dk, dv};
+  return all;
+}
+
+AttentionGradients masked_attention_backward(AttentionKernel kernel, const Tensor& grad,
+                                             const Tensor& q, const Tensor& k, const Tensor& v,
+                                             const Tensor& out, const Tensor& logsumexp,
+                                             const Visibility& see) {
+  const auto wide = k.options().dtype(at::kFloat);
+  AttentionGradients all{at::empty(q.sizes(), q.options()), at::zeros(k.sizes(), wide),
+                         at::zeros(v.sizes(), wide)};
+  const int64_t step = masked_rows(q, k);
+  for (int64_t first = 0; first < q.size(2); first += step) {
+    const int64_t rows = std::min(step, q.size(2) - first);
+    const auto tile = [&](const Tensor& x) { return x.narrow(2, first, rows); };
+    const Tensor mask = additive_mask(q, see, first, rows, k.size(2));
+    const auto part = run_attention_kernel_backward(kernel, tile(grad), tile(q), k, v, tile(out),
+                                                    tile(logsumexp), false, mask);
+    tile(all.q).copy_(part.q);
+    all.k.add_(part.k);
+    all.v.add_(part.v);
   }
-  // The kernel reads its logsumexp in rows of a multiple of 32.
-  const int64_t padding = (32 - q.size(2) % 32) % 32;
-  const Tensor rows =
-      at::constant_pad_nd(logsumexp, {0, padding}, std::numeric_limits<float>::infinity());
-  auto [dq, dk, dv, dbias] = at::_scaled_dot_product_efficient_attention_backward(
-      grad, q, k, v, Tensor(), out, rows.contiguous(), none.select(0, 0), none.select(0, 1), 0.0,
-      {true, true, true, false}, causal);
-  return {dq, dk, dv};
+  return all;
 }
 
 }  // namespace
-
-AttentionKernel attention_kernel(const Tensor& q, bool masked) {
-  if (masked) return AttentionKernel::kPlain;
-  if (q.is_cpu()) return AttentionKernel::kCpuFlash;
-  const auto dtype = q.scalar_type();
-  const int64_t head_dim = q.size(3);
-  if (!q.is_cuda() || dtype == at::kDouble || head_dim % 8 != 0) return AttentionKernel::kPlain;
-  if (dtype != at::kFloat && head_dim <= 256) return AttentionKernel::kCudaFlash;
-  return AttentionKernel::kCudaEfficient;
-}
 
 PartialAttention partial_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                    const Visibility& see) {
   const at::NoGradGuard no_grad;
   TITAN_CHECK(!see.causal || q.size(2) == k.size(2), "causal attention of {} queries on {} keys",
               q.size(2), k.size(2));
-  const auto kernel = attention_kernel(q, see.masked());
+  const auto kernel = attention_kernel(q, k.size(2), see.masked());
   if (kernel == AttentionKernel::kPlain) return reference::partial_attention(q, k, v, see);
   const int64_t kv = k.size(1), times = q.size(1) / kv;
+  if (see.masked()) {
+    return masked_attention(kernel, q, repeat_heads(k, times), repeat_heads(v, times), see);
+  }
   if (see.causal || times == 1) {
-    return run_kernel(kernel, dense_rows(q), dense_rows(repeat_heads(k, times)),
-                      dense_rows(repeat_heads(v, times)), see.causal);
+    return run_attention_kernel(kernel, q, repeat_heads(k, times), repeat_heads(v, times),
+                                see.causal);
   }
   // Every query sees every key: the heads of a group read them as one.
-  const auto part =
-      run_kernel(kernel, dense_rows(fold_heads(q, kv)), dense_rows(k), dense_rows(v), false);
+  const auto part = run_attention_kernel(kernel, fold_heads(q, kv), k, v, false);
   return {part.out.reshape(q.sizes()), part.logsumexp.reshape({q.size(0), q.size(1), q.size(2)})};
 }
 
@@ -165,21 +159,24 @@ AttentionGradients partial_attention_backward(const Tensor& grad, const Tensor& 
                                               const Tensor& v, const Tensor& out,
                                               const Tensor& logsumexp, const Visibility& see) {
   const at::NoGradGuard no_grad;
-  const auto kernel = attention_kernel(q, see.masked());
+  const auto kernel = attention_kernel(q, k.size(2), see.masked());
   if (kernel == AttentionKernel::kPlain) {
     return reference::partial_attention_backward(grad, q, k, v, out, logsumexp, see);
   }
   const int64_t kv = k.size(1), times = q.size(1) / kv;
-  if (see.causal || times == 1) {
-    const auto all = run_kernel_backward(
-        kernel, dense_rows(grad), dense_rows(q), dense_rows(repeat_heads(k, times)),
-        dense_rows(repeat_heads(v, times)), dense_rows(out), logsumexp, see.causal);
-    return {all.q, sum_heads(all.k, times), sum_heads(all.v, times)};
+  if (see.masked() || see.causal || times == 1) {
+    const Tensor keys = repeat_heads(k, times), values = repeat_heads(v, times);
+    const auto all =
+        see.masked() ? masked_attention_backward(kernel, grad, q, keys, values, out, logsumexp, see)
+                     : run_attention_kernel_backward(kernel, grad, q, keys, values, out, logsumexp,
+                                                     see.causal);
+    return {all.q, sum_heads(all.k, times).to(k.scalar_type()),
+            sum_heads(all.v, times).to(v.scalar_type())};
   }
-  const auto folded = [&](const Tensor& x) { return dense_rows(fold_heads(x, kv)); };
-  auto all = run_kernel_backward(kernel, folded(grad), folded(q), dense_rows(k), dense_rows(v),
-                                 folded(out), logsumexp.reshape({q.size(0), kv, times * q.size(2)}),
-                                 false);
+  const auto folded = [&](const Tensor& x) { return fold_heads(x, kv); };
+  const auto all =
+      run_attention_kernel_backward(kernel, folded(grad), folded(q), k, v, folded(out),
+                                    logsumexp.reshape({q.size(0), kv, times * q.size(2)}), false);
   return {all.q.reshape(q.sizes()), all.k, all.v};
 }
 

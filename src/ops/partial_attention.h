@@ -26,10 +26,10 @@ struct PartialAttention {
   at::Tensor logsumexp;  // [B, H, T] of the scaled scores, float32, float64 for float64
 };
 
-enum class AttentionKernel { kPlain, kCpuFlash, kCudaFlash, kCudaEfficient };
+enum class AttentionKernel { kPlain, kCpuFlash, kCudaFlash, kCudaCudnn, kCudaEfficient };
 
-// The kernel for queries of this device, dtype and head size; the one place that decides.
-AttentionKernel attention_kernel(const at::Tensor& q, bool masked);
+// The kernel for queries of this device, dtype and sizes; the one place that decides.
+AttentionKernel attention_kernel(const at::Tensor& q, int64_t num_keys, bool masked);
 
 // q [B, H, T, D], k and v [B, K, S, D], H a multiple of K, S > 0; scale 1/sqrt(D). No gradient.
 PartialAttention partial_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

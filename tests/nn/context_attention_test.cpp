@@ -118,7 +118,8 @@ double farthest(const Whole& a, const Whole& b) {
   return most;
 }
 
-const std::vector<ContextMethod> kMethods = {ContextMethod::kAllGather};
+const std::vector<ContextMethod> kMethods = {ContextMethod::kAllGather, ContextMethod::kRing,
+                                             ContextMethod::kUlysses};
 
 double tolerance_of(at::ScalarType dtype) {
   return dtype == at::kDouble ? 1e-11 : dtype == at::kFloat ? 1e-6 : 2e-2;
@@ -207,6 +208,7 @@ TEST(ContextAttention, ALostBlockOfKeysIsNoticed) {
   for (const auto method : kMethods) {
     const Case c{.size = 4, .method = method};
     const auto got = run_ranks(c);
+    EXPECT_LE(farthest(got, run_alone(c)), 1e-11);
     const int64_t chunk = c.tokens / (2 * c.size);
     for (const int64_t query_chunk : {1, 6}) {
       Tensor mask = at::ones({c.tokens, c.tokens}, at::kBool).tril();
@@ -327,6 +329,73 @@ TEST(ContextAttention, AllGatherMovesEachBlockOnceForwardAndOnceBackward) {
       EXPECT_EQ(traffic.at({"cp", "all-gather"}).bytes, 3 * block);
       EXPECT_EQ(traffic.at({"cp", "reduce-scatter"}).bytes, 3 * block);
       EXPECT_EQ(traffic.at({"cp", "all-gather"}).calls, 1);
+    }
+  }
+}
+
+TEST(ContextAttention, RingSendsEachBlockToEachOtherRankAndItsGradientsBackInFloat32) {
+  for (const bool head_tail : {true, false}) {
+    const Case c{
+        .size = 4, .method = ContextMethod::kRing, .head_tail = head_tail, .dtype = at::kBFloat16};
+    const int64_t block = 2 * c.batch * c.kv_heads * c.tokens / c.size * c.head_dim;
+    for (const auto& traffic : run_ranks(c).traffic) {
+      EXPECT_EQ(traffic.at({"cp", "send"}).bytes, 2 * 3 * block * 2 + 3 * block * 4);
+      EXPECT_EQ(traffic.at({"cp", "send"}).calls, 3 + 3 + 3);
+      for (const auto& [key, sum] : traffic) {
+        EXPECT_TRUE(key.second == "send" || key.second == "receive") << key.second;
+      }
+    }
+  }
+}
+
+TEST(ContextAttention, UlyssesExchangesEveryHeadOnceAndCopiesOnlyMissingKeyHeads) {
+  for (const auto& [kv_heads, copies] :
+       std::vector<std::pair<int64_t, int64_t>>{{8, 8}, {4, 4}, {2, 4}, {1, 4}}) {
+    Case c{.size = 4, .method = ContextMethod::kUlysses, .dtype = at::kFloat};
+    c.heads = 8;
+    c.kv_heads = kv_heads;
+    const int64_t head = c.batch * c.tokens / c.size * c.head_dim * 4;
+    for (const auto& traffic : run_ranks(c).traffic) {
+      ASSERT_EQ(traffic.size(), 1u);
+      const auto sum = traffic.at({"cp", "all-to-all"});
+      EXPECT_EQ(sum.calls, 4);
+      EXPECT_EQ(sum.bytes, 2 * 3 * (2 * c.heads + 2 * copies) * head / 4);
+    }
+  }
+}
+
+// The pieces of the ring cover the causal triangle once, and head-tail costs each rank and step the
+// same.
+TEST(AttentionPieces, CoverTheCausalTriangleOnceAndEvenly) {
+  for (const int64_t size : {1, 2, 3, 4}) {
+    for (const bool head_tail : {true, false}) {
+      const int64_t tokens = 24, local = tokens / size;
+      Tensor of_blocks = at::zeros({tokens, tokens}), of_whole = at::zeros({tokens, tokens});
+      for (int64_t rank = 0; rank < size; ++rank) {
+        const Tensor mine = context_positions(tokens, size, rank, head_tail, at::kCPU);
+        const auto add = [&](Tensor& to, const AttentionPiece& piece, const Tensor& keys) {
+          Tensor seen = at::ones({piece.queries.count, piece.keys.count});
+          if (piece.causal) seen.tril_();
+          to.index_put_({mine.narrow(0, piece.queries.begin, piece.queries.count).unsqueeze(1),
+                         keys.narrow(0, piece.keys.begin, piece.keys.count).unsqueeze(0)},
+                        seen, true);
+        };
+        for (int64_t owner = 0; owner < size; ++owner) {
+          const auto pieces = pieces_of_block(local, rank, owner, head_tail);
+          EXPECT_LE(pieces.size(), 1u);
+          for (const auto& piece : pieces) {
+            add(of_blocks, piece, context_positions(tokens, size, owner, head_tail, at::kCPU));
+            if (head_tail && owner != rank) {
+              EXPECT_EQ(piece.queries.count * piece.keys.count, local * local / 2);
+            }
+          }
+        }
+        for (const auto& piece : pieces_of_whole(tokens, size, rank, head_tail)) {
+          add(of_whole, piece, at::arange(tokens));
+        }
+      }
+      EXPECT_TRUE(at::equal(of_blocks, at::ones({tokens, tokens}).tril()));
+      EXPECT_TRUE(at::equal(of_whole, of_blocks));
     }
   }
 }

@@ -1,0 +1,19 @@
+// libtorch's attention kernels that give a logsumexp, behind one pair of functions.
+#pragma once
+
+#include "ops/partial_attention.h"
+
+namespace titan::ops {
+
+// q [B, H, T, D], k and v [B, H, S, D]: equal numbers of heads. `mask` [B, 1, T, S] in the dtype of
+// q is added to the scores; kernels of kCudaEfficient alone take one. REQUIRES: not kPlain.
+PartialAttention run_attention_kernel(AttentionKernel kernel, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v, bool causal,
+                                      const at::Tensor& mask = {});
+AttentionGradients run_attention_kernel_backward(AttentionKernel kernel, const at::Tensor& grad,
+                                                 const at::Tensor& q, const at::Tensor& k,
+                                                 const at::Tensor& v, const at::Tensor& out,
+                                                 const at::Tensor& logsumexp, bool causal,
+                                                 const at::Tensor& mask = {});
+
+}  // namespace titan::ops
