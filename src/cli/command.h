@@ -24,6 +24,7 @@ int run_generate(Arguments arguments);
 int run_launch(Arguments arguments);
 int run_tokenizer(Arguments arguments);
 int run_report(Arguments arguments);
+int run_selfcheck(Arguments arguments);
 int run_schedule(Arguments arguments);
 int run_train(Arguments arguments);
 int run_version(Arguments arguments);

@@ -14,6 +14,8 @@ constexpr Command kCommands[] = {
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},
     {"schedule", "draw a pipeline schedule: idle time, memory, order of each rank", run_schedule},
+    {"selfcheck", "train a small copy of a config in its layout and as one process, and compare",
+     run_selfcheck},
     {"version", "print the versions of titan, libtorch and the compiler, and the devices built in",
      run_version},
 };

@@ -1,11 +1,10 @@
 // Every layout equals one process: loss, norm, every gradient of step 1, every parameter after the
 // last step; and a mistake in any collective is seen.
-#include "train/layouts.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "models/sharding.h"
+#include "train/layout_check.h"
 
 namespace titan::train {
 namespace {
@@ -36,11 +35,7 @@ models::ModelArgs qwen() {
 constexpr double kDouble = 1e-11, kSingle = 1e-6;
 
 void expect_equal(const LayoutCase& c, const char* what) {
-  LayoutCase one = c;
-  one.shape = {};
-  one.accumulation = 1;
-  one.recompute.reset();
-  const auto d = difference(run_layout(c), run_layout(one));
+  const auto d = difference(run_layout(c), run_one_process(c));
   const bool wide = c.compute_dtype == at::kDouble;
   EXPECT_LE(d.loss, wide ? kDouble : kSingle) << what;
   EXPECT_LE(d.norm, wide ? kDouble : 10 * kSingle) << what;
@@ -228,9 +223,7 @@ TEST(Layouts, MistakesAreSeen) {
        {comm::MeshShape{.dp_shard = 2, .tp = 2}, comm::MeshShape{.dp_replicate = 2},
         comm::MeshShape{.cp = 2}, comm::MeshShape{.pp = 2}}) {
     const LayoutCase good{.shape = shape, .args = deep(llama()), .steps = 3};
-    LayoutCase one = good;
-    one.shape = {};
-    const auto expected = run_layout(one);
+    const auto expected = run_one_process(good);
     EXPECT_LE(difference(run_layout(good), expected).gradient, kDouble) << text_of(shape);
     // Every parameter in the first layout, some in the others.
     const size_t stride = shape.tp > 1 ? 1 : 7;

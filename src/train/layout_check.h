@@ -1,14 +1,15 @@
-// Runs the training step of a tiny model in a layout of ranks-as-threads and as one process, and
-// tells how far they are apart.
+// Runs a few training steps of a small model in a layout of ranks-as-threads and as one process,
+// and tells how far they are apart: what `titan selfcheck` and the tests of every axis stand on.
+// CPU only.
 #pragma once
 
+#include <functional>
 #include <map>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/thread_world.h"
-#include "models/tiny.h"
 #include "train/assembly.h"
 #include "train/step.h"
 
@@ -44,10 +45,12 @@ struct LayoutRun {
 };
 
 LayoutRun run_layout(const LayoutCase& c);
+// The same steps on one process, without recomputation and accumulation.
+LayoutRun run_one_process(const LayoutCase& c);
 
 // Largest relative difference of each kind.
 struct LayoutDifference {
-  double loss = 0, norm = 0, gradient = 0, parameter = 0;
+  double loss = 0, first_norm = 0, norm = 0, gradient = 0, parameter = 0;
   std::string worst_gradient, worst_parameter;
 };
 LayoutDifference difference(const LayoutRun& a, const LayoutRun& b);
