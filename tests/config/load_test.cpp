@@ -142,7 +142,7 @@ TEST_F(BadFile, WrongTypesNameTheRightOne) {
 
 TEST_F(BadFile, NamesOfPipelineSchedulesAreTakenInAnyCase) {
   EXPECT_EQ(toml_refusal("[parallelism]\npipeline_parallel_schedule = \"interleaved1f1b\"\n"), "");
-  EXPECT_THAT(toml_refusal("[parallelism]\npipeline_parallel_schedule = \"1f2b\"\n"),
+  EXPECT_THAT(toml_refusal("[parallelism]\npipeline_parallel_schedule = \"1F2B\"\n"),
               HasSubstr("did you mean \"1F1B\"?"));
   EXPECT_THAT(toml_refusal("[optimizer]\nname = \"adamw\"\n"), HasSubstr("expects one of"));
 }
