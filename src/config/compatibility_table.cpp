@@ -66,7 +66,7 @@ constexpr Row kRows[] = {
     {"metrics.enable_tensorboard", kYes},
     {"metrics.disable_color_printing", kYes, "colours are used on a terminal only", "只在终端上使用颜色"},
     {"metrics.save_tb_folder", kYes},
-    {"metrics.save_for_all_ranks", kNoEffect, "one process has one rank", "单进程只有一个 rank"},
+    {"metrics.save_for_all_ranks", kYes},
     {"metrics.enable_wandb", kNotBuilt, "use metrics.enable_tensorboard, metrics.jsonl or `titan report`",
      "请用 metrics.enable_tensorboard、metrics.jsonl 或 `titan report`", [](C c) { return c.metrics.enable_wandb; }, "true"},
     {"metrics.enable_jsonl", kYes, kOwn, kOwnZh},

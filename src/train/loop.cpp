@@ -37,6 +37,7 @@ observe::MetricsOptions metrics_options(const Job& job, int64_t resumed_step) {
           .enable_jsonl = config.metrics.enable_jsonl,
           .enable_tensorboard = config.metrics.enable_tensorboard,
           .tensorboard_folder = config.metrics.save_tb_folder,
+          .save_for_all_ranks = config.metrics.save_for_all_ranks,
           .color = color && !config.metrics.disable_color_printing,
           .on_terminal = color};
 }

@@ -31,17 +31,6 @@ class HfGolden : public testing::TestWithParam<const char*> {
   ForeignNames names_ = ForeignNames::of(models::HfNames{args_});
 };
 
-// Parameters as they are, blocks as they come.
-class PlainRunner : public nn::BlockRunner {
- public:
-  at::Tensor parameter(const at::Tensor& stored) override { return stored; }
-  at::ScalarType compute_dtype() const override { return at::kDouble; }
-  at::Tensor run(int64_t, const at::Tensor& x,
-                 const std::function<at::Tensor(const at::Tensor&)>& body) override {
-    return body(x);
-  }
-};
-
 // transformers computed in float32, so this is the distance of its rounding from float64.
 TEST_P(HfGolden, TheModelGivesTheLogitsOfTransformers) {
   const at::NoGradGuard no_grad;
@@ -52,7 +41,7 @@ TEST_P(HfGolden, TheModelGivesTheLogitsOfTransformers) {
   });
   load_hf(HfFolder(path_), targets, names_);
   const SafetensorsFile expected(path_ / "expected.safetensors");
-  PlainRunner runner;
+  nn::PlainRunner runner(at::kDouble);
   const at::Tensor hidden = model->hidden(expected.view("ids"), runner);
   const at::Tensor logits = at::matmul(hidden, model->output_weight().t());
   const at::Tensor wanted = expected.view("logits").to(at::kDouble);

@@ -45,7 +45,8 @@ void expect_right(const StepInfo& info) {
   for (const auto part : {Part::kModel, Part::kOptimizer}) {
     const auto& tensors = part == Part::kModel ? expected.model : expected.optimizer;
     std::vector<NamedTensor> loaded;
-    for (const auto& [name, tensor, placement] : tensors) loaded.push_back({name, at::zeros_like(tensor)});
+    for (const auto& [name, tensor, placement] : tensors)
+      loaded.push_back({name, at::zeros_like(tensor)});
     load_part(step, part, loaded);
     for (size_t i = 0; i < tensors.size(); ++i)
       EXPECT_TRUE(at::equal(loaded[i].tensor, tensors[i].tensor));

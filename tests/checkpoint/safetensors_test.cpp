@@ -167,7 +167,8 @@ class Fuzz : public testing::Test {
       for (const auto part : {Part::kModel, Part::kOptimizer}) {
         const auto& saved = part == Part::kModel ? snapshot_.model : snapshot_.optimizer;
         std::vector<NamedTensor> loaded;
-        for (const auto& [name, tensor, placement] : saved) loaded.push_back({name, at::zeros_like(tensor)});
+        for (const auto& [name, tensor, placement] : saved)
+          loaded.push_back({name, at::zeros_like(tensor)});
         load_part(step, part, loaded);
         for (size_t i = 0; i < saved.size(); ++i)
           EXPECT_TRUE(at::equal(loaded[i].tensor, saved[i].tensor));

@@ -35,7 +35,8 @@ Snapshot snapshot_of(int64_t seed, at::ScalarType dtype = at::kFloat) {
 
 std::vector<NamedTensor> zeros_like(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> zeros;
-  for (const auto& [name, tensor, placement] : tensors) zeros.push_back({name, at::zeros_like(tensor)});
+  for (const auto& [name, tensor, placement] : tensors)
+    zeros.push_back({name, at::zeros_like(tensor)});
   return zeros;
 }
 

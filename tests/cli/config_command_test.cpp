@@ -34,20 +34,20 @@ class ConfigCommand : public testing::Test {
 
 TEST_F(ConfigCommand, CheckPassesLegalFilesAndListsWhatIsMissing) {
   const auto outcome =
-      titan({"check", configs_ + "llama3/debug_model.toml", configs_ + "llama3/llama3_70b.toml"});
+      titan({"check", configs_ + "llama3/debug_model.toml", configs_ + "llama3/llama3_405b.toml"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("debug_model.toml: legal\n"), HasSubstr("legal, 1 not built yet"),
-                    HasSubstr("tensor_parallel_degree = 8")));
+                    HasSubstr("model.converters")));
 }
 
 TEST_F(ConfigCommand, RunnableRefusesWhatIsMissing) {
   EXPECT_EQ(titan({"check", "--runnable", configs_ + "llama3/debug_model.toml"}).exit_code, 0);
-  const auto outcome = titan({"check", configs_ + "llama3/llama3_70b.toml", "--runnable"});
+  const auto outcome = titan({"check", configs_ + "llama3/llama3_405b.toml", "--runnable"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, StartsWith("titan: [config] "));
-  EXPECT_EQ(titan({"check", "--runnable", configs_ + "llama3/llama3_70b.toml",
-                   "--parallelism.tensor_parallel_degree=1"})
+  EXPECT_EQ(titan({"check", "--runnable", configs_ + "llama3/llama3_405b.toml",
+                   "--model.converters="})
                 .exit_code,
             0);
 }

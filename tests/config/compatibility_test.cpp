@@ -63,7 +63,7 @@ TEST(Compatibility, RunnableMeansNothingIsMissing) {
   const auto able = load(std::vector<std::string>{"--model.flavor", "8B",
                                                   "--parallelism.tensor_parallel_degree", "1"});
   EXPECT_NO_THROW(require_runnable(able));
-  const auto unable = load(std::vector<std::string>{"--parallelism.tensor_parallel_degree", "2",
+  const auto unable = load(std::vector<std::string>{"--parallelism.expert_parallel_degree", "2",
                                                     "--model.name", "llama4"});
   try {
     require_runnable(unable);
@@ -71,7 +71,7 @@ TEST(Compatibility, RunnableMeansNothingIsMissing) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
     EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("2 features"), HasSubstr("tensor_parallel_degree = 2"),
+                AllOf(HasSubstr("2 features"), HasSubstr("expert_parallel_degree = 2"),
                       HasSubstr("llama4"), HasSubstr("command line (--model.name)")));
   }
 }

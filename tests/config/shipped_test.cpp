@@ -37,24 +37,23 @@ TEST(ShippedConfigs, EveryFileIsLegal) {
   for (const auto& name : names) EXPECT_NO_THROW(load_shipped(name)) << name;
 }
 
-TEST(ShippedConfigs, DenseModelsOnOneDeviceRun) {
+TEST(ShippedConfigs, DenseModelsRun) {
   for (const char* name :
        {"llama2/llama2_7b.yaml", "llama3/debug_model.toml", "llama3/llama3_8b.toml",
-        "qwen3/qwen3_0.6b.toml", "qwen3/qwen3_1.7b.toml", "qwen3/qwen3_32b.toml"}) {
+        "llama3/llama3_70b.toml", "qwen3/qwen3_0.6b.toml", "qwen3/qwen3_1.7b.toml",
+        "qwen3/qwen3_32b.toml"}) {
     EXPECT_THAT(load_shipped(name).not_built, IsEmpty()) << name;
   }
 }
 
 TEST(ShippedConfigs, TheOthersNameWhatTheyNeed) {
-  EXPECT_THAT(load_shipped("llama3/llama3_70b.toml").not_built,
-              ElementsAre(HasSubstr("parallelism.tensor_parallel_degree = 8")));
   EXPECT_THAT(load_shipped("llama3/llama3_405b.toml").not_built,
-              ElementsAre(HasSubstr("model.converters"), HasSubstr("tensor_parallel_degree")));
+              ElementsAre(HasSubstr("model.converters")));
   EXPECT_THAT(load_shipped("qwen3/qwen3_moe_debug.toml").not_built,
               ElementsAre(HasSubstr("model.flavor")));
-  EXPECT_THAT(load_shipped("llama4/llama4_17bx128e.toml").not_built, SizeIs(3));
-  for (const char* name : {"deepseek_v3/debug_model.toml", "deepseek_v3/deepseek_v3_671b.toml",
-                           "gpt_oss/debug_model.toml", "llama4/debug_model.toml"}) {
+  for (const char* name :
+       {"deepseek_v3/debug_model.toml", "deepseek_v3/deepseek_v3_671b.toml",
+        "gpt_oss/debug_model.toml", "llama4/debug_model.toml", "llama4/llama4_17bx128e.toml"}) {
     EXPECT_THAT(load_shipped(name).not_built, ElementsAre(HasSubstr("model.name"))) << name;
   }
 }
