@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "models/sharding.h"
 #include "train/layout_check.h"
 
@@ -193,6 +195,39 @@ TEST(Layouts, ShardingMovesTheTextbookMinimum) {
                                 .whole_gradients = true});
   EXPECT_EQ(kept.traffic.at({"fsdp", "all-gather"}).bytes, reduced);
   EXPECT_EQ(kept.traffic.at({"fsdp", "reduce-scatter"}).bytes, reduced);
+}
+
+// Parameters, gradients and both moments of one rank.
+TEST(Layouts, ShardsAreOneOverNOfTheMemory) {
+  models::ModelArgs args = llama(1000);
+  args.dim = 96;
+  args.hidden_dim = 200;
+  int64_t whole = 0;
+  for (const auto& [name, shape] : models::parameter_shapes(args)) {
+    whole += comm::Box::whole(shape).numel();
+  }
+  for (const int64_t n : {2, 4, 8}) {
+    const comm::ThreadWorld world(n);
+    world.run([&](int64_t rank) {
+      const auto context = std::make_shared<comm::RankContext>();
+      const auto maker = world.maker(rank, context);
+      const auto mesh = comm::make_mesh({.dp_shard = n}, rank, maker, maker, context);
+      const auto state = assemble(args, mesh, {.seed = 1});
+      int64_t parameters = 0, moments = 0;
+      std::set<const void*> masters;
+      state.visit([&](const std::string&, at::Tensor& parameter, const nn::Init&) {
+        if (masters.insert(parameter.storage().unsafeGetStorageImpl()).second) {
+          parameters += static_cast<int64_t>(parameter.storage().nbytes());
+        }
+      });
+      state.optimizer->visit_state([&](const std::string&, at::Tensor& tensor) {
+        if (tensor.dim() > 0) moments += static_cast<int64_t>(tensor.nbytes());
+      });
+      // The gradients of a step lie in a buffer like the master's.
+      const double share = static_cast<double>(2 * parameters + moments) / (4.0 * 4.0 * whole);
+      EXPECT_LE(share * n, 1.05) << n << " ranks, rank " << rank;
+    });
+  }
 }
 
 TEST(Layouts, ReplicasMoveEachGradientOnceAStep) {
