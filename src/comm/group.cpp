@@ -110,8 +110,9 @@ Pending Group::start_all_gather(Tensor& out, const Tensor& in) const {
     return {};
   }
   return issue("all-gather", (size_ - 1) * bytes_of(in), {out, in}, [&](c10d::Backend& backend) {
-    Tensor input = in;
-    return backend._allgather_base(out, input);
+    // Gloo compares shapes, not sizes.
+    Tensor output = out.view({-1}), input = in.view({-1});
+    return backend._allgather_base(output, input);
   });
 }
 
@@ -125,8 +126,8 @@ Pending Group::start_reduce_scatter(Tensor& out, const Tensor& in) const {
   }
   return issue("reduce-scatter", (size_ - 1) * bytes_of(out), {out, in},
                [&](c10d::Backend& backend) {
-                 Tensor input = in;
-                 return backend._reduce_scatter_base(out, input);
+                 Tensor output = out.view({-1}), input = in.view({-1});
+                 return backend._reduce_scatter_base(output, input);
                });
 }
 

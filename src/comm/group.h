@@ -82,7 +82,7 @@ class Group {
 
   // In place and without waiting, on contiguous tensors.
   Pending start_all_reduce(at::Tensor& x, Reduce reduce = Reduce::kSum) const;
-  // out [size * n] from in [n], out [n] from in [size * n]; both one-dimensional.
+  // `out` of size * n elements from `in` of n, and the other way round; shapes do not matter.
   Pending start_all_gather(at::Tensor& out, const at::Tensor& in) const;
   Pending start_reduce_scatter(at::Tensor& out, const at::Tensor& in) const;
   // Messages between two ranks with the same tag arrive in order. Shapes must agree.

@@ -1,5 +1,7 @@
 #include "train/batches.h"
 
+#include <algorithm>
+
 namespace titan::train {
 namespace {
 
@@ -16,6 +18,17 @@ Counts over_readers(const Counts& mine, const comm::Mesh& mesh) {
   mesh.world.start_all_reduce(sums).wait();
   mesh.world.start_all_reduce(largest, comm::Reduce::kMax).wait();
   return {sums[0].item<int64_t>(), sums[1].item<int64_t>(), largest[0].item<int64_t>()};
+}
+
+// Rows of readers that have come to the end of their text hold none; how many there are depends on
+// the layout.
+int64_t rows_with_text(const data::SampleBatch& batch) {
+  int64_t rows = 0;
+  for (int64_t row = 0; row < batch.num_samples; ++row) {
+    const auto begin = batch.labels.begin() + row * batch.seq_len;
+    rows += std::any_of(begin, begin + batch.seq_len, [](int32_t label) { return label >= 0; });
+  }
+  return rows;
 }
 
 }  // namespace
@@ -51,7 +64,7 @@ std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::De
     if (!batch) break;
     step.micro_batches.push_back(to_device(*batch, device, context));
     mine.valid_tokens += batch->valid_tokens;
-    mine.tokens += batch->num_samples * batch->seq_len;
+    mine.tokens += rows_with_text(*batch) * batch->seq_len;
   }
   mine.micro_batches = static_cast<int64_t>(step.micro_batches.size());
   const Counts all = over_readers(mine, mesh);

@@ -15,7 +15,7 @@ struct StepBatches {
   std::vector<MicroBatch> micro_batches;
   // Over all ranks:
   int64_t valid_tokens = 0;  // labels that count
-  int64_t tokens = 0;        // all labels, padding included: what throughput is counted in
+  int64_t tokens = 0;        // of rows with text, padding included: what throughput is counted in
 };
 
 // This rank's part of a batch.
