@@ -1,9 +1,11 @@
 // Where the processes of a run meet: a TCP store on rank 0's host (or torchrun's own), through
 // which every process group is made. Checks that all ranks came, none twice, and that they agree on
-// their number.
+// their number and on whatever else the caller says must be alike.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "base/world.h"
 #include "comm/mesh.h"
@@ -11,11 +13,14 @@
 
 namespace titan::comm {
 
+// What all ranks must have alike, because the shapes of their messages follow from it: value by name.
+using Facts = std::map<std::string, std::string>;
+
 class Rendezvous {
  public:
   // Collective. Throws EnvironmentError naming address, rank and what to do when the port is taken,
   // nobody answers, or ranks are missing, doubled or of another opinion within `timeout_s`.
-  Rendezvous(const World& world, double timeout_s);
+  Rendezvous(const World& world, double timeout_s, const Facts& facts = {});
   ~Rendezvous();
 
   // Makers of groups for `context`'s rank: of the host (Gloo), and of the device.

@@ -9,6 +9,7 @@
 #include "comm/rendezvous.h"
 #include "data/loader_options.h"
 #include "device/registry.h"
+#include "models/hf_config.h"
 #include "models/registry.h"
 #include "ops/recompute.h"
 #include "train/assembly.h"
@@ -68,12 +69,34 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
   return state;
 }
 
-comm::Mesh meet(const config::JobConfig& config, const comm::MeshShape& shape, const World& world,
-                device::Backend& backend) {
+// The number and the shapes of all messages follow from these.
+comm::Facts shared_facts(const config::JobConfig& config, const models::ModelArgs& args,
+                         const comm::MeshShape& shape) {
+  const auto& training = config.training;
+  comm::Facts facts = {
+      {"the layout", comm::describe(shape)},
+      {"training.seq_len", std::to_string(training.seq_len)},
+      {"training.local_batch_size", std::to_string(training.local_batch_size)},
+      {"training.global_batch_size", std::to_string(training.global_batch_size)},
+      {"training.steps", std::to_string(training.steps)},
+      {"training.dtype", training.dtype},
+      {"training.mixed_precision_param", training.mixed_precision_param},
+      {"parallelism.pipeline_parallel_schedule", config.parallelism.pipeline_parallel_schedule},
+      {"parallelism.context_parallel_rotate_method",
+       config.parallelism.context_parallel_rotate_method}};
+  for (const auto& [name, value] : models::args_to_json(args).items()) {
+    facts["the model's " + name] = value.dump();
+  }
+  return facts;
+}
+
+comm::Mesh meet(const config::JobConfig& config, const models::ModelArgs& args,
+                const comm::MeshShape& shape, const World& world, device::Backend& backend) {
   if (world.size == 1 && !config.debug.shard_one_process) return {};
   const Stopwatch watch;
   const auto context = std::make_shared<comm::RankContext>();
-  const comm::Rendezvous rendezvous(world, static_cast<double>(config.comm.init_timeout_seconds));
+  const comm::Rendezvous rendezvous(world, static_cast<double>(config.comm.init_timeout_seconds),
+                                    shared_facts(config, args, shape));
   comm::Mesh mesh =
       comm::make_mesh(shape, world.rank, rendezvous.host(context),
                       rendezvous.device(backend, context), context, config.debug.shard_one_process);
@@ -135,7 +158,7 @@ Job make_job(const config::JobConfig& config, const World& world) {
       data::training_loader(training, config.data, reader, readers), *job.tokenizer);
   job.parameter_dtype = parse_dtype(training.dtype);
   job.compute_dtype = compute_dtype(training);
-  const comm::Mesh mesh = meet(config, shape, world, *job.backend);
+  const comm::Mesh mesh = meet(config, args, shape, world, *job.backend);
   job.seed = choose_seed(config.debug, mesh);
   job.backend->seed(job.seed);
   job.state = make_state(config, args, mesh, pipeline, job);
