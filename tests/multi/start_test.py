@@ -132,7 +132,7 @@ class TwoHosts(Started):
         if os.geteuid() != 0:
             raise unittest.SkipTest("network namespaces need root")
         cls.names = [f"titan{os.getpid()}{end}" for end in "ab"]
-        cls.addresses = ["10.213.77.1", "10.213.77.2"]
+        cls.addresses = ["192.168.213.1", "192.168.213.2"]
         cls.cleanup = contextlib.ExitStack()
         cls.addClassCleanup(cls.cleanup.close)
         try:
@@ -177,17 +177,17 @@ class TwoHosts(Started):
         self.equals_one_process(folder)
 
     def test_by_address(self):
-        self.run_on_both("10.213.77.1", ["10.213.77.1 host-a\n", "10.213.77.2 host-b\n"])
+        self.run_on_both("192.168.213.1", ["192.168.213.1 host-a\n", "192.168.213.2 host-b\n"])
 
     def test_by_name(self):
-        both = "10.213.77.1 host-a\n10.213.77.2 host-b\n"
+        both = "192.168.213.1 host-a\n192.168.213.2 host-b\n"
         self.run_on_both("host-a", [both, both])
 
     def test_own_names_that_stand_for_127_0_1_1(self):
-        self.run_on_both("10.213.77.1", ["127.0.1.1 host-a\n", "127.0.1.1 host-b\n"])
+        self.run_on_both("192.168.213.1", ["127.0.1.1 host-a\n", "127.0.1.1 host-b\n"])
 
     def test_a_master_whose_own_name_stands_for_127_0_1_1_at_home(self):
-        self.run_on_both("host-a", ["127.0.1.1 host-a\n10.213.77.2 host-b\n", "127.0.1.1 host-b\n10.213.77.1 host-a\n"])
+        self.run_on_both("host-a", ["127.0.1.1 host-a\n192.168.213.2 host-b\n", "127.0.1.1 host-b\n192.168.213.1 host-a\n"])
 
     def test_the_other_host_is_another_host(self):
         # Loopback is not shared, or these tests would prove nothing.
