@@ -84,7 +84,8 @@ comm::Facts shared_facts(const config::JobConfig& config, const models::ModelArg
       {"parallelism.pipeline_parallel_schedule", config.parallelism.pipeline_parallel_schedule},
       {"parallelism.context_parallel_rotate_method",
        config.parallelism.context_parallel_rotate_method}};
-  for (const auto& [name, value] : models::args_to_json(args).items()) {
+  const auto sizes = models::args_to_json(args);
+  for (const auto& [name, value] : sizes.items()) {
     facts["the model's " + name] = value.dump();
   }
   return facts;
