@@ -98,6 +98,16 @@ comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelA
   if (config.validation.enable) {
     check_sequence("validation.seq_len", config.validation.seq_len, shape, dealt, problems);
   }
+  if (shape.cp > 1 && problems.empty()) {
+    // Ranks can differ by one head.
+    for (const int64_t tp_rank : {int64_t{0}, shape.tp - 1}) {
+      const int64_t heads = comm::balanced_part(args.num_heads, shape.tp, tp_rank).count;
+      const auto found = nn::context_problems(context_method(config.parallelism), dealt, shape.cp,
+                                              config.training.seq_len, heads);
+      problems.insert(problems.end(), found.begin(), found.end());
+      if (!found.empty()) break;
+    }
+  }
   const int64_t global = config.training.global_batch_size;
   const int64_t step = config.training.local_batch_size * shape.data();
   if (global > 0 && global % step != 0) {

@@ -173,7 +173,7 @@ class Faults(Jobs):
         self.refused(layout(cp=2), {"training.seq_len": 26}, "training.seq_len = 26", "24 or 28")
         self.refused(layout(shard=2), {"training.global_batch_size": 6}, "global_batch_size = 6", "4 or 8")
         self.refused(layout(pp=2), {**PIPELINE, "parallelism.pipeline_parallel_microbatch_size": 3}, "3", "4")
-        self.refused(layout(pp=6), PIPELINE, "6", "4")
+        self.refused(layout(pp=7), PIPELINE, "7", "4")
         self.refused(layout(cp=3), {"parallelism.context_parallel_rotate_method": "ulysses", "training.seq_len": 24},
                      "4 heads", "context parallelism 3")
 
