@@ -57,7 +57,8 @@ std::string own_address(const World& world) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  const int code = getaddrinfo(host.c_str(), std::to_string(world.master_port).c_str(), &hints, &found);
+  const int code =
+      getaddrinfo(host.c_str(), std::to_string(world.master_port).c_str(), &hints, &found);
   if (code != 0) {
     throw EnvironmentError("[comm] MASTER_ADDR {} is not known on this host: {} — check the name",
                            host, gai_strerror(code));
@@ -163,8 +164,9 @@ class SignIn {
 
   void enter() {
     if (store_.add(key(world_.rank) + "/count", 1) > 1) {
-      throw EnvironmentError("[comm] two processes at {} are rank {} of {} — give each its own RANK",
-                             at_, world_.rank, world_.size);
+      throw EnvironmentError(
+          "[comm] two processes at {} are rank {} of {} — give each its own RANK", at_, world_.rank,
+          world_.size);
     }
     const nlohmann::json mine = {{"size", world_.size}, {"facts", facts_}};
     store_.set(key(world_.rank), bytes_of(mine.dump()));
@@ -261,9 +263,8 @@ Rendezvous::Rendezvous(const World& given, double timeout_s, const Facts& facts)
   // libtorch logs what it also throws, with C++ frames; titan's own message says it in one line.
   // A level that the user has chosen stays.
   if (FLAGS_caffe2_log_level == c10::GLOG_WARNING) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
-  state_ = std::make_shared<State>(State{world, timeout_s,
-                                         own_address(world),
-                                         open_store(world, timeout_s)});
+  state_ = std::make_shared<State>(
+      State{world, timeout_s, own_address(world), open_store(world, timeout_s)});
   SignIn(*state_->store, world, timeout_s, facts).run();
 }
 

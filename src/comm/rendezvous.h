@@ -13,7 +13,8 @@
 
 namespace titan::comm {
 
-// What all ranks must have alike, because the shapes of their messages follow from it: value by name.
+// What all ranks must have alike, because the shapes of their messages follow from it: value by
+// name.
 using Facts = std::map<std::string, std::string>;
 
 class Rendezvous {

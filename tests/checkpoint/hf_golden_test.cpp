@@ -9,9 +9,9 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/hf_folder.h"
 #include "models/hf.h"
-#include "nn/plain_runner.h"
 #include "models/hf_config.h"
 #include "models/model.h"
+#include "nn/plain_runner.h"
 
 namespace titan::checkpoint {
 namespace {

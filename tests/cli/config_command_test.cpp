@@ -46,10 +46,10 @@ TEST_F(ConfigCommand, RunnableRefusesWhatIsMissing) {
   const auto outcome = titan({"check", configs_ + "llama3/llama3_405b.toml", "--runnable"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, StartsWith("titan: [config] "));
-  EXPECT_EQ(titan({"check", "--runnable", configs_ + "llama3/llama3_405b.toml",
-                   "--model.converters="})
-                .exit_code,
-            0);
+  EXPECT_EQ(
+      titan({"check", "--runnable", configs_ + "llama3/llama3_405b.toml", "--model.converters="})
+          .exit_code,
+      0);
 }
 
 TEST_F(ConfigCommand, CheckRefusesIllegalFilesAndStillChecksTheOthers) {
