@@ -185,8 +185,8 @@ class Faults(Jobs):
             spent = self.processor_time()
             rank = self.start_rank(self.folder(), number, 6, port, layout(tp=6)[1])
             said.append(self.ends(rank, 2, 10).replace(f"rank {number}: ", ""))
-            # Of its own processor time, because a busy machine takes longer by the clock.
-            self.assertLess(self.processor_time() - spent, 1.0)
+            # Far below any timeout of ranks that wait for each other; of its own processor time.
+            self.assertLess(self.processor_time() - spent, 5.0)
             self.assertLess(time.monotonic() - begun, 10)
         self.assertEqual(len(set(said)), 1, said)
 
