@@ -72,9 +72,7 @@ train::LayoutCase scaled_case(const config::JobConfig& config) {
   c.steps = 10;
   c.context_method = train::context_method(p);
   c.head_tail = train::head_tail(p);
-  c.reshard = p.fsdp_reshard_after_forward == "always"  ? train::Reshard::kAlways
-              : p.fsdp_reshard_after_forward == "never" ? train::Reshard::kNever
-                                                        : train::Reshard::kDefault;
+  c.reshard = train::reshard_of(config);
   c.whole_gradients = config.npu.zero_stage == 1;
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, c.args.num_layers);
   for (const auto& kept : plan) {

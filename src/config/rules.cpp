@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "config/compatibility.h"
 
@@ -12,12 +13,6 @@ namespace titan::config {
 namespace {
 
 using Problems = std::vector<Problem>;
-
-std::string nearest_multiples(int64_t value, int64_t factor) {
-  const int64_t below = value / factor * factor;
-  if (below == 0) return fmt::format("{}", factor);
-  return fmt::format("{} or {}", below, below + factor);
-}
 
 // Sequences of one micro-batch over all data-parallel ranks, as far as the degrees are written
 // down.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "models/hf_config.h"
 #include "models/tables.h"
@@ -14,12 +15,6 @@ std::string hint(std::string_view word, const std::vector<std::string>& known) {
   const auto near = text::nearest(word, known);
   return near ? fmt::format("did you mean {}? known: {}", *near, text::join(known, ", "))
               : fmt::format("known: {}", text::join(known, ", "));
-}
-
-// "96 or 112" around 100 for 16; never zero.
-std::string nearest_multiples(int64_t value, int64_t factor) {
-  const int64_t below = value / factor * factor;
-  return below == 0 ? std::to_string(factor) : fmt::format("{} or {}", below, below + factor);
 }
 
 ModelArgs find_flavor(const config::Model& model) {

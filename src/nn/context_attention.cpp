@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "comm/collectives.h"
 #include "nn/attention_pieces.h"
 #include "nn/autograd_data.h"
@@ -19,12 +20,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 namespace {
-
-// "96 or 128": the multiples of `unit` around `value`.
-std::string nearest_multiples(int64_t value, int64_t unit) {
-  const int64_t below = value / unit * unit;
-  return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
-}
 
 // Keys and values of the whole sequence in order, [2, B, K, T, D], from this rank's; one all-gather
 // forward, one reduce-scatter of the partial gradients backward.

@@ -163,7 +163,7 @@ std::function<void(const Tensor&)> ShardedRunner::sink_of(const Tensor& weight) 
 
 void ShardedRunner::finish_gradients() {
   const at::NoGradGuard no_grad;
-  begin_pass();
+  for (auto& outputs : handed_out_) outputs.clear();
   ops::use_saved_tensor_store(nullptr);
   for (size_t g = 0; g < groups_.size(); ++g) reshard(g);
   if (reducing_) groups_[*reducing_]->drain();

@@ -36,15 +36,6 @@ uint64_t choose_seed(const config::Debug& debug, const comm::Mesh& mesh) {
   return drawn;
 }
 
-Reshard reshard_of(const config::JobConfig& config) {
-  // zero_stage speaks of the same mechanism in other words.
-  if (config.npu.zero_stage == 3) return Reshard::kAlways;
-  if (config.npu.zero_stage == 1 || config.npu.zero_stage == 2) return Reshard::kNever;
-  const auto& policy = config.parallelism.fsdp_reshard_after_forward;
-  if (policy == "always") return Reshard::kAlways;
-  return policy == "never" ? Reshard::kNever : Reshard::kDefault;
-}
-
 TrainingState make_state(const config::JobConfig& config, const models::ModelArgs& args,
                          const comm::Mesh& mesh, std::shared_ptr<const Pipeline> pipeline,
                          const Job& job) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "models/sharding.h"
 
@@ -10,11 +11,6 @@ namespace titan::train {
 namespace {
 
 using Problems = std::vector<std::string>;
-
-std::string nearest_multiples(int64_t value, int64_t factor) {
-  const int64_t below = value / factor * factor;
-  return below == 0 ? std::to_string(factor) : fmt::format("{} or {}", below, below + factor);
-}
 
 // The degrees, with dp_shard = -1 worked out.
 comm::MeshShape degrees(const config::Parallelism& p, int64_t world, Problems& problems) {
@@ -84,6 +80,15 @@ nn::ContextMethod context_method(const config::Parallelism& parallelism) {
 
 bool head_tail(const config::Parallelism& parallelism) {
   return parallelism.context_parallel_load_balancer == "headtail";
+}
+
+Reshard reshard_of(const config::JobConfig& config) {
+  // zero_stage speaks of the same mechanism in other words.
+  if (config.npu.zero_stage == 3) return Reshard::kAlways;
+  if (config.npu.zero_stage == 1 || config.npu.zero_stage == 2) return Reshard::kNever;
+  const auto& policy = config.parallelism.fsdp_reshard_after_forward;
+  if (policy == "always") return Reshard::kAlways;
+  return policy == "never" ? Reshard::kNever : Reshard::kDefault;
 }
 
 comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelArgs& args,

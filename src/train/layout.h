@@ -6,6 +6,7 @@
 #include "config/job_config.h"
 #include "models/args.h"
 #include "nn/context_attention.h"
+#include "train/assembly.h"
 #include "train/state.h"
 
 namespace titan::train {
@@ -18,6 +19,8 @@ comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelA
 std::shared_ptr<const Pipeline> make_pipeline(const config::Parallelism& parallelism,
                                               int64_t num_layers, int64_t local_batch_size);
 
+// When gathered parameters are freed, by fsdp_reshard_after_forward or zero_stage.
+Reshard reshard_of(const config::JobConfig& config);
 nn::ContextMethod context_method(const config::Parallelism& parallelism);
 // Whether each rank gets a chunk from the head and one from the tail of a sequence.
 bool head_tail(const config::Parallelism& parallelism);
