@@ -48,6 +48,7 @@ constexpr Variable kKnown[] = {
     {"PYTORCH_ALLOC_CONF", "settings of libtorch's caching allocator"},
     {"PYTORCH_CUDA_ALLOC_CONF", "older name of PYTORCH_ALLOC_CONF"},
     {"CUBLAS_WORKSPACE_CONFIG", "cuBLAS work space; :4096:8 is needed for deterministic results"},
+    {"KINETO_LOG_LEVEL", "what the profiler's library prints: 0 all, 5 nothing"},
     {"TITAN_MODULES", "folder of the device modules (default: beside the binary)"},
     {"TITAN_THREADS", "CPU threads for the maths (default: cores this process may use)"},
     {"HOME", "where a user's files lie"},

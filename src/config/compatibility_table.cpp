@@ -29,8 +29,6 @@ constexpr const char* kRecompute =
 constexpr const char* kRecomputeZh = "titan 以整个块或单个算子为单位重算；只可能影响内存";
 constexpr const char* kBudget = "belongs to activation_checkpoint.mode = \"memory_budget\"";
 constexpr const char* kBudgetZh = "属于 activation_checkpoint.mode = \"memory_budget\"";
-constexpr const char* kTraces = "belongs to profiling.enable_profiling";
-constexpr const char* kTracesZh = "属于 profiling.enable_profiling";
 constexpr const char* kReaders =
     "reader threads live as long as the run and stage batches as the device needs";
 constexpr const char* kReadersZh = "读取线程与训练同寿命，并按设备需要暂存批次";
@@ -51,12 +49,11 @@ constexpr Row kRows[] = {
      "the keys that TorchTitan's own modules add are known without it; other modules need Python",
      "TorchTitan 自带模块增加的键无需它也能识别；其他模块需要 Python"},
     // [profiling]
-    {"profiling.enable_profiling", kNoEffect, "traces are not written yet; the run is the same without them",
-     "尚不写出跟踪文件；训练本身不受影响", [](C c) { return c.profiling.enable_profiling; }, "true"},
-    {"profiling.save_traces_folder", kNoEffect, kTraces, kTracesZh},
-    {"profiling.profile_freq", kNoEffect, kTraces, kTracesZh},
-    {"profiling.profiler_active", kNoEffect, kTraces, kTracesZh},
-    {"profiling.profiler_warmup", kNoEffect, kTraces, kTracesZh},
+    {"profiling.enable_profiling", kYes},
+    {"profiling.save_traces_folder", kYes},
+    {"profiling.profile_freq", kYes},
+    {"profiling.profiler_active", kYes},
+    {"profiling.profiler_warmup", kYes},
     {"profiling.enable_memory_snapshot", kNotBuilt, "memory snapshots are not written yet; the log shows peak memory",
      "尚不写出内存快照；日志中有峰值内存", [](C c) { return c.profiling.enable_memory_snapshot; }, "true"},
     {"profiling.save_memory_snapshot_folder", kNoEffect, "belongs to profiling.enable_memory_snapshot",
@@ -221,8 +218,9 @@ constexpr Row kRows[] = {
     {"comm.trace_buf_size", kNoEffect, kNoPeers, kNoPeersZh},
     {"comm.save_traces_folder", kNoEffect, kNoPeers, kNoPeersZh},
     {"comm.save_traces_file_prefix", kNoEffect, kNoPeers, kNoPeersZh},
-    {"comm.mode", kPartly, "simulated ranks are not built; `titan config check` validates without a device",
-     "未实现模拟 rank；`titan config check` 可在没有设备时检查", [](C c) { return c.comm.mode != "default"; }, "fake_backend"},
+    {"comm.mode", kPartly, "local_tensor: use `titan selfcheck`, or `titan launch` with --device.name cpu, which run all ranks without devices",
+     "local_tensor：请用 `titan selfcheck`，或带 --device.name cpu 的 `titan launch`，两者无需设备即可运行全部 rank",
+     [](C c) { return c.comm.mode == "local_tensor"; }, "local_tensor"},
     {"comm.backend", kNoEffect, "the device decides: gloo on CPUs, nccl on GPUs, hccl on NPUs", "由设备决定：CPU 用 gloo，GPU 用 nccl，NPU 用 hccl"},
     {"comm.world_size", kYes},
     {"comm.rank", kYes},

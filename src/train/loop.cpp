@@ -1,5 +1,7 @@
 #include "train/loop.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -19,6 +21,7 @@
 #include "train/saving.h"
 #include "train/signals.h"
 #include "train/step.h"
+#include "train/traces.h"
 
 namespace titan::train {
 namespace {
@@ -50,6 +53,10 @@ class Loop {
         saving_(saving),
         record_(std::move(record)),
         metrics_(metrics_options(job, resumed_step)),
+        traces_(job.config.profiling,
+                std::filesystem::path(job.config.job.dump_folder) /
+                    job.config.profiling.save_traces_folder,
+                job.world.rank, job.backend->device().type()),
         throughput_(
             {.flops_per_token = record_.flops_per_token,
              .peak_flops = record_.peak_flops,
@@ -78,6 +85,7 @@ class Loop {
   Saving& saving_;
   observe::RunRecord record_;
   observe::MetricsLogger metrics_;
+  StepTraces traces_;
   observe::Throughput throughput_;
   double startup_s_ = 0;
   int64_t first_step_ = 1;
@@ -152,14 +160,19 @@ void Loop::validate() {
 // False when the data has ended.
 bool Loop::one_step() {
   TrainingState& state = job_.state;
-  const auto batches = next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(),
-                                 state.mesh, state.axes().context);
+  traces_.before_step(state.step + 1);
+  const auto batches = [&] {
+    RECORD_USER_SCOPE("data");
+    return next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(), state.mesh,
+                     state.axes().context);
+  }();
   if (!batches) return false;
   const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);
   state.lr.fill_(lr);
   state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batches->valid_tokens));
   const StepResult result = train_step(state, batches->micro_batches);
   ++state.step;
+  traces_.after_step(state.step);
   state.tokens_seen += batches->tokens;
   if (!last_result_) {
     // The first step pays for set-up on every rank; later ones must not hang that long.
@@ -196,6 +209,7 @@ void Loop::report_traffic() const {
 
 void Loop::finish(observe::RunStatus status) {
   metrics_.clear_progress();
+  traces_.end(job_.state.step);
   record_.status = status;
   record_.end_time = unix_time();
   record_.last_step = job_.state.step;

@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 
 #include "nn/loss.h"
 #include "nn/sequence.h"
@@ -48,8 +49,12 @@ Tensor accumulate(TrainingState& state, const MicroBatch& batch, const Tensor& s
   if (state.pipeline) return pipeline_step(state, batch, scale);
   auto& progress = state.mesh.context->progress;
   progress.phase = "forward";
-  const Tensor loss = batch_loss(state, batch, scale);
+  const Tensor loss = [&] {
+    RECORD_USER_SCOPE("forward");
+    return batch_loss(state, batch, scale);
+  }();
   progress.phase = "backward";
+  RECORD_USER_SCOPE("backward");
   state.stages.front().runner->set_last_pass(last);
   loss.backward();
   return loss.detach();
@@ -84,12 +89,16 @@ StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
     loss = loss.defined() ? loss + part : part;
   }
   progress.phase = "gradient reduction";
-  for (auto& stage : state.stages) stage.runner->finish_gradients();
-  sum_tied_gradients(state);
+  {
+    RECORD_USER_SCOPE("gradient reduction");
+    for (auto& stage : state.stages) stage.runner->finish_gradients();
+    sum_tied_gradients(state);
+  }
   if (with_gradients) with_gradients(state.optimizer->gradients());
 
   const at::NoGradGuard no_grad;
   progress.phase = "optimizer";
+  RECORD_USER_SCOPE("optimizer");
   auto [total, norm] = over_all_ranks(state, loss);
   norm = norm / loss_scale;
   const Tensor clip = (state.max_norm / (norm + 1e-6)).clamp_max(1);

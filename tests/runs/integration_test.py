@@ -183,6 +183,8 @@ def run_case(case, root, titan):
     dump = root / case.name
     seen, losses = 0, []
     for number, words in enumerate(case.runs):
+        if not case.resumes_at:
+            seen = 0  # a run that starts anew sets the metrics of the one before aside
         code, output = train(case, words, dump, titan)
         if case.refused:
             need(code == 2, f"exit code {code} instead of 2", output)

@@ -1,0 +1,40 @@
+#include "train/traces.h"
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace titan::train {
+
+StepTraces::StepTraces(const config::Profiling& settings, std::filesystem::path folder,
+                       int64_t rank, c10::DeviceType device)
+    : settings_(settings), folder_(std::move(folder)), rank_(rank), profiler_(device) {}
+
+void StepTraces::before_step(int64_t step) {
+  if (!settings_.enable_profiling || profiler_.running()) return;
+  const int64_t left = settings_.profile_freq - (step - 1) % settings_.profile_freq;
+  if (left <= settings_.profiler_active) {
+    profiler_.start();
+  } else if (left <= settings_.profiler_active + settings_.profiler_warmup) {
+    profiler_.warm_up();
+  }
+}
+
+void StepTraces::after_step(int64_t step) {
+  if (profiler_.running() && step % settings_.profile_freq == 0) write(step);
+}
+
+void StepTraces::end(int64_t last_step) {
+  if (profiler_.running()) write(last_step);
+}
+
+void StepTraces::write(int64_t step) {
+  const Stopwatch watch;
+  const auto file =
+      folder_ / fmt::format("iteration_{}", step) / fmt::format("rank{}_trace.json", rank_);
+  profiler_.stop_and_write(file);
+  log::info("Wrote the trace of step {} to {} in {:.2f} s", step, file.string(), watch.seconds());
+}
+
+}  // namespace titan::train
