@@ -4,7 +4,8 @@
 # NGPU         processes; default: one for each GPU or NPU that may be used, 1 where there is none (the CPU)
 # CONFIG_FILE  default configs/llama3/debug_model.toml
 # LOG_RANK     ranks shown on the terminal: 0 (default), 0,2 or all; every rank has a log file
-# COMM_MODE    fake_backend or local_tensor: one process simulates NGPU ranks for one step (--comm.mode)
+# COMM_MODE    fake_backend: one process is rank 0 of NGPU, the others do not exist; local_tensor: NGPU ranks on the CPU;
+#              both for one step, without needing the devices
 # TITAN        the binary; default build/titan
 # All words are passed on to titan train.
 set -euo pipefail
@@ -40,8 +41,14 @@ else
 fi
 [ -z "${TRAIN_FILE:-}" ] || echo "run_train: TRAIN_FILE=$TRAIN_FILE is ignored: titan trains by itself, without Python" >&2
 
-if [ -n "${COMM_MODE:-}" ]; then
-  echo "run_train: comm.mode $COMM_MODE: one process simulates $processes rank(s), 1 step" >&2
-  exec "$titan" train --job.config_file "$config" "$@" --comm.mode="$COMM_MODE" --comm.world_size="$processes" --comm.rank=0 --training.steps=1
-fi
+case ${COMM_MODE:-} in
+  "") ;;
+  fake_backend)
+    echo "run_train: comm.mode fake_backend: this process is rank 0 of $processes, for 1 step" >&2
+    exec "$titan" train --job.config_file "$config" "$@" --comm.mode=fake_backend --comm.world_size="$processes" --training.steps=1 ;;
+  local_tensor)
+    echo "run_train: comm.mode local_tensor: all $processes rank(s) run on this host's CPU, for 1 step" >&2
+    set -- "$@" --device.name=cpu --training.steps=1 ;;
+  *) echo "run_train: COMM_MODE=$COMM_MODE is not one of fake_backend, local_tensor" >&2; exit 2 ;;
+esac
 exec "$titan" launch --nproc "$processes" --log-ranks "$log_rank" -- train --job.config_file "$config" "$@"

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace titan::cli {
 
@@ -15,6 +16,9 @@ struct Command {
 };
 
 std::span<const Command> commands();
+
+// The words of `titan train` with its short forms written out.
+std::vector<std::string> train_words(Arguments words);
 
 int run_checkpoint(Arguments arguments);
 int run_config(Arguments arguments);

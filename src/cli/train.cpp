@@ -25,28 +25,46 @@ void save_config(const config::JobConfig& config) {
   log::info("The config in force is in {}", path.string());
 }
 
+World world_of(const config::Comm& comm) {
+  if (comm.mode == "fake_backend") {
+    return {.rank = comm.rank.value_or(0),
+            .size = comm.world_size.value_or(1),
+            .source = "comm.mode = fake_backend"};
+  }
+  const World world = read_world({.size = comm.world_size,
+                                  .rank = comm.rank,
+                                  .master_port = comm.master_port,
+                                  .master_addr = comm.master_addr});
+  publish(world);
+  return world;
+}
+
+// One line per event for the whole run: rank 0 writes it, or the only rank there is.
+void configure_log(const config::JobConfig& config, const World& world) {
+  const bool writer = world.rank == 0 || config.comm.mode == "fake_backend";
+  log::configure({.level = writer ? log::Level::kInfo : log::Level::kWarning,
+                  .color = log::wants_color(1) && !config.metrics.disable_color_printing,
+                  .prefix = world.rank == 0 ? "" : fmt::format("[rank{}]:", world.rank)});
+}
+
 }  // namespace
+
+std::vector<std::string> train_words(Arguments words) {
+  std::vector<std::string> spelled(words.begin(), words.end());
+  for (auto& word : spelled) {
+    if (word == "--comm-report") word = "--comm.report";
+  }
+  return spelled;
+}
 
 int run_train(Arguments words) {
   if (config::wants_help(words)) {
     std::fputs(config::train_help(words).c_str(), stdout);
     return 0;
   }
-  std::vector<std::string> spelled(words.begin(), words.end());
-  for (auto& word : spelled) {
-    if (word == "--comm-report") word = "--comm.report";
-  }
-  const auto loaded = config::load(spelled);
-  const auto& comm = loaded.config.comm;
-  const World world = read_world({.size = comm.world_size,
-                                  .rank = comm.rank,
-                                  .master_port = comm.master_port,
-                                  .master_addr = comm.master_addr});
-  publish(world);
-  // One line per event for the whole run: rank 0 writes it.
-  log::configure({.level = world.rank == 0 ? log::Level::kInfo : log::Level::kWarning,
-                  .color = log::wants_color(1) && !loaded.config.metrics.disable_color_printing,
-                  .prefix = world.rank == 0 ? "" : fmt::format("[rank{}]:", world.rank)});
+  const auto loaded = config::load(train_words(words));
+  const World world = world_of(loaded.config.comm);
+  configure_log(loaded.config, world);
   if (world.rank == 0) {
     for (const auto& warning : loaded.warnings) log::warning("{}", warning);
   }

@@ -118,6 +118,20 @@ void check_profiling(const JobConfig& config, Problems& problems) {
   }
 }
 
+void check_comm(const JobConfig& config, Problems& problems) {
+  if (config.comm.mode != "fake_backend") return;
+  if (!config.comm.world_size) {
+    problems.push_back({"comm.mode",
+                        "comm.mode = \"fake_backend\" needs the number of ranks to pretend — set "
+                        "comm.world_size"});
+  }
+  if (config.checkpoint.enable) {
+    problems.push_back({"checkpoint.enable",
+                        "comm.mode = \"fake_backend\" computes numbers without meaning, which "
+                        "must not be saved — set checkpoint.enable = false"});
+  }
+}
+
 void check_model(const JobConfig& config, Problems& problems) {
   const auto& model = config.model;
   const auto families = known_families();
@@ -193,6 +207,7 @@ std::vector<Problem> broken_rules(const JobConfig& config) {
   check_checkpoint(config, problems);
   check_recomputation(config, problems);
   check_profiling(config, problems);
+  check_comm(config, problems);
   check_model(config, problems);
   check_converters(config, problems);
   check_precision(config, problems);

@@ -94,11 +94,41 @@ class TitanLaunch(unittest.TestCase):
         self.assertIn("Stopped by SIGTERM after step", out + err)
         self.assertNotIn("failed", err)
 
-    def test_run_train_passes_the_simulation_of_ranks_on(self):
+    def test_run_train_knows_the_modes_that_simulate_ranks(self):
         done = self.train(CONFIG_FILE="configs/llama3/debug_model.toml", NGPU="4", COMM_MODE="no_such_mode")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no_such_mode", done.stderr)
         self.assertNotIn("titan launch", done.stderr)
+
+    def test_run_train_tries_a_layout_of_many_ranks_in_one_process(self):
+        with tempfile.TemporaryDirectory() as dump:
+            words = ["--training.seq_len", "128", "--device.name", "cpu", "--job.dump_folder", dump,
+                     "--parallelism.tensor_parallel_degree", "4", "--parallelism.pipeline_parallel_degree", "2",
+                     "--parallelism.context_parallel_degree", "2"]
+            done = self.train(*words, CONFIG_FILE="tests/runs/base_config.toml", NGPU="64", COMM_MODE="fake_backend")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("of 64 ranks only rank 0 exists", done.stdout + done.stderr)
+            self.assertIn("step:  1", done.stdout + done.stderr)
+            refused = self.train(*words, CONFIG_FILE="tests/runs/base_config.toml", NGPU="63", COMM_MODE="fake_backend")
+            self.assertEqual(refused.returncode, 2)
+            refused = self.train(*words, "--checkpoint.enable", CONFIG_FILE="tests/runs/base_config.toml", NGPU="64",
+                                 COMM_MODE="fake_backend")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("checkpoint.enable", refused.stderr)
+
+    def test_run_train_runs_all_ranks_on_the_cpu(self):
+        with tempfile.TemporaryDirectory() as dump:
+            done = self.train("--training.seq_len", "128", "--job.dump_folder", dump, CONFIG_FILE="tests/runs/base_config.toml",
+                              NGPU="2", COMM_MODE="local_tensor")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("2 processes met", done.stdout + done.stderr)
+            self.assertIn("total steps 1 ", done.stdout + done.stderr)
+
+    def test_a_layout_that_cannot_be_is_refused_once_and_before_any_rank_starts(self):
+        done = self.train("--parallelism.pipeline_parallel_degree", "3", CONFIG_FILE="tests/runs/base_config.toml", NGPU="4")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("pipeline_parallel_degree"), 1, done.stderr)
+        self.assertNotIn("[rank", done.stdout + done.stderr)
 
     def test_run_train_shows_the_chosen_ranks(self):
         done = self.train(NGPU="2", LOG_RANK="5")

@@ -34,7 +34,7 @@ struct Comm {
           "folder of flight recordings, below job.dump_folder");
     field("save_traces_file_prefix", &Comm::save_traces_file_prefix,
           "prefix of a recording's file name");
-    field("mode", &Comm::mode, "default; the others simulate ranks",
+    field("mode", &Comm::mode, "fake_backend: this process alone, as one rank of comm.world_size",
           one_of("default|fake_backend|local_tensor"));
     field("backend", &Comm::backend, "backend of the process groups; absent: that of the device",
           one_of("nccl|hccl|gloo"));
