@@ -6,7 +6,6 @@ rows of vocabulary divide by few degrees, so that every axis has uneven parts.
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
 import socket
@@ -15,6 +14,9 @@ import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from made_text import words  # noqa: E402
 
 TITAN = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 
@@ -37,18 +39,6 @@ def layout(**degrees):
         keys["parallelism." + AXES[axis]] = degree
         size *= degree
     return size, keys
-
-
-def words(seed, count):
-    """Text with something to learn, in documents of uneven length."""
-    rng = random.Random(seed)
-    vocabulary = ["".join(rng.choice("abcdefghij") for _ in range(rng.randint(1, 6))) for _ in range(60)]
-    lines, left = [], count
-    while left > 0:
-        length = min(left, rng.randint(1, 40))
-        lines.append(" ".join(vocabulary[int(rng.random() ** 3 * 60)] for _ in range(length)))
-        left -= length
-    return "\n".join(lines) + "\n"
 
 
 def environment(**variables):

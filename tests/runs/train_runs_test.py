@@ -8,7 +8,6 @@ Only Python's standard library. The text and the tokenizer are made here.
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
 import struct
@@ -18,22 +17,13 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from made_text import words  # noqa: E402
+
 TITAN = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 
 # What a step computes; the rest of a metrics line is time and memory.
 COMPUTED = ("step", "loss", "max_loss", "grad_norm", "lr", "tokens_seen")
-
-
-def words(seed, count):
-    """Text with something to learn: words of a small vocabulary in a skewed order, documents of uneven length."""
-    rng = random.Random(seed)
-    vocabulary = ["".join(rng.choice("abcdefghij") for _ in range(rng.randint(1, 6))) for _ in range(60)]
-    lines, left = [], count
-    while left > 0:
-        length = min(left, rng.randint(1, 40))
-        lines.append(" ".join(vocabulary[int(rng.random() ** 3 * 60)] for _ in range(length)))
-        left -= length
-    return "\n".join(lines) + "\n"
 
 
 class TrainRuns(unittest.TestCase):
