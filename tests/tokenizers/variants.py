@@ -185,7 +185,7 @@ def small_files():
     yield "unk-fused", show_all(model={"byte_fallback": False, "fuse_unk": True})
     yield "unk-single", show_all(model={"byte_fallback": False})
     yield "unk-none", show_all(model={"byte_fallback": False, "unk_token": None})
-    yield "prefix", show_all(model={"continuing_subword_prefix": "##"})
+    # No file with a continuing_subword_prefix: `tokenizers` panics on it.
 
 
 def write(folder, llama3_ranks, llama3_pattern, llama4_pattern, sentencepiece_model):

@@ -1,0 +1,47 @@
+// The last collectives of one rank, for the question which rank is behind when a job hangs: all
+// ranks of a group issue the same ones in the same order, so the records of two ranks side by side
+// show where they part.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace titan::comm {
+
+class Recorder {
+ public:
+  // Keeps the last `capacity` collectives; 0 keeps none.
+  explicit Recorder(int64_t capacity = 0) : capacity_(capacity) {}
+  void set_capacity(int64_t capacity);
+
+  // A collective is issued; the ticket names it to done(). `collective` and `phase` are literals.
+  int64_t issued(const std::string& axis, const char* collective, int64_t bytes, int64_t step,
+                 const char* phase);
+  // The caller has waited for it: on a CPU it has ended, on an accelerator it is in its stream.
+  void waited_for(int64_t ticket);
+
+  bool empty() const;
+  // Writes {"rank", "time", "collectives": [{"number" (within its axis), "axis", "collective",
+  // "bytes", "step", "phase", "issued", "waited" (null: not yet)}]} whole, oldest first; times are seconds
+  // since 1970. Throws EnvironmentError.
+  void write(const std::filesystem::path& file, int64_t rank) const;
+
+ private:
+  struct Entry {
+    int64_t ticket = -1, number = 0, bytes = 0, step = 0;
+    std::string axis;
+    const char* collective = "";
+    const char* phase = "";
+    double issued = 0, waited = -1;
+  };
+  mutable std::mutex mutex_;
+  int64_t capacity_;
+  int64_t next_ = 0;
+  std::vector<Entry> ring_;
+  std::vector<std::pair<std::string, int64_t>> numbers_;  // by axis: how many so far
+};
+
+}  // namespace titan::comm
