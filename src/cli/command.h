@@ -21,6 +21,7 @@ std::span<const Command> commands();
 std::vector<std::string> train_words(Arguments words);
 
 int run_checkpoint(Arguments arguments);
+int run_comm_trace(Arguments arguments);
 int run_config(Arguments arguments);
 int run_data(Arguments arguments);
 int run_doctor(Arguments arguments);

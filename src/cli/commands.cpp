@@ -13,6 +13,8 @@ constexpr Command kCommands[] = {
     {"data", "look into training data, print its documents, measure the reading", run_data},
     {"tokenizer", "train, try and inspect tokenizers", run_tokenizer},
     {"report", "make one HTML file about a run: curves, summary, generated text", run_report},
+    {"comm-trace", "compare the ranks' last collectives after a job hung or failed",
+     run_comm_trace},
     {"schedule", "draw a pipeline schedule: idle time, memory, order of each rank", run_schedule},
     {"selfcheck", "train a small copy of a config in its layout and as one process, and compare",
      run_selfcheck},

@@ -20,6 +20,7 @@ struct Pending::State {
   std::string what;
   std::shared_ptr<RankContext> context;
   std::vector<Tensor> tensors;
+  int64_t ticket;  // in the recorder
 };
 
 namespace {
@@ -59,6 +60,7 @@ void Pending::wait() {
   const auto state = std::move(state_);
   try {
     if (!state->work->wait()) fail(*state->context, state->what, "it was aborted");
+    state->context->recorder.waited_for(state->ticket);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -78,10 +80,12 @@ Pending Group::issue(
   const at::NoGradGuard no_grad;
   RankContext& context = *state_->context;
   context.traffic.add(axis_, collective, bytes);
+  const int64_t ticket = context.recorder.issued(axis_, collective, bytes, context.progress.step,
+                                                 context.progress.phase);
   const std::string what = fmt::format("{} over axis {} ({} ranks)", collective, axis_, size_);
   try {
     return Pending(std::make_unique<Pending::State>(
-        Pending::State{call(*state_->backend), what, state_->context, std::move(tensors)}));
+        Pending::State{call(*state_->backend), what, state_->context, std::move(tensors), ticket}));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

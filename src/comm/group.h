@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/recorder.h"
 #include "comm/traffic.h"
 
 namespace c10d {
@@ -35,6 +36,7 @@ struct RankContext {
   int64_t rank = 0;  // in the world
   Traffic traffic;
   Progress progress;
+  Recorder recorder;
 };
 
 // A collective under way. The tensors must stay untouched until wait(), which they live to see.

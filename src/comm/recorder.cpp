@@ -39,8 +39,8 @@ bool Recorder::empty() const {
   return ring_.empty();
 }
 
-void Recorder::write(const std::filesystem::path& file, int64_t rank) const {
-  nlohmann::ordered_json record = {{"rank", rank}, {"time", unix_time()}};
+void Recorder::write(const std::filesystem::path& file, int64_t rank, int64_t ranks) const {
+  nlohmann::ordered_json record = {{"rank", rank}, {"ranks", ranks}, {"time", unix_time()}};
   auto& list = record["collectives"] = nlohmann::ordered_json::array();
   {
     const std::lock_guard lock(mutex_);

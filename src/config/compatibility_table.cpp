@@ -19,9 +19,6 @@ constexpr const char* kConverters =
     "acts only with a converter of model.converters, none of which is built";
 constexpr const char* kConvertersZh =
     "只在使用 model.converters 的转换器时起作用，而转换器尚未实现";
-constexpr const char* kNoPeers =
-    "the flight recorder is not built; errors of collectives name rank, step and axis";
-constexpr const char* kNoPeersZh = "飞行记录器尚未实现；集合通信的错误会指明 rank、步和轴";
 constexpr const char* kFault = "belongs to fault_tolerance.enable";
 constexpr const char* kFaultZh = "属于 fault_tolerance.enable";
 constexpr const char* kRecompute =
@@ -215,9 +212,10 @@ constexpr Row kRows[] = {
     // [comm]
     {"comm.init_timeout_seconds", kYes},
     {"comm.train_timeout_seconds", kYes},
-    {"comm.trace_buf_size", kNoEffect, kNoPeers, kNoPeersZh},
-    {"comm.save_traces_folder", kNoEffect, kNoPeers, kNoPeersZh},
-    {"comm.save_traces_file_prefix", kNoEffect, kNoPeers, kNoPeersZh},
+    {"comm.trace_buf_size", kYes, "collectives that a rank remembers; written when one fails, for `titan comm-trace`",
+     "一个 rank 记住的集合通信次数；失败时写出，供 `titan comm-trace` 使用"},
+    {"comm.save_traces_folder", kYes},
+    {"comm.save_traces_file_prefix", kYes},
     {"comm.mode", kPartly, "local_tensor: use `titan selfcheck`, or `titan launch` with --device.name cpu, which run all ranks without devices",
      "local_tensor：请用 `titan selfcheck`，或带 --device.name cpu 的 `titan launch`，两者无需设备即可运行全部 rank",
      [](C c) { return c.comm.mode == "local_tensor"; }, "local_tensor"},

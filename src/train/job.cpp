@@ -89,6 +89,7 @@ comm::Mesh meet(const config::JobConfig& config, const models::ModelArgs& args,
   if (world.size == 1 && !config.debug.shard_one_process) return {};
   const Stopwatch watch;
   const auto context = std::make_shared<comm::RankContext>();
+  context->recorder.set_capacity(config.comm.trace_buf_size);
   if (config.comm.mode == "fake_backend") {
     log::warning(
         "comm.mode = fake_backend: of {} ranks only rank {} exists; memory and shapes are real, "

@@ -79,6 +79,7 @@ class Loop {
   }
   int agreed_signal(const StopSignals& signals) const;
   void report_traffic() const;
+  void write_comm_trace() const;
   observe::StepMetrics memory_metrics();
 
   Job& job_;
@@ -230,6 +231,24 @@ void Loop::finish(observe::RunStatus status) {
   for (const auto& line : observe::final_summary(facts)) log::info("{}", line);
 }
 
+// For `titan comm-trace`: where this rank stood among the others.
+void Loop::write_comm_trace() const {
+  const auto& recorder = job_.state.mesh.context->recorder;
+  if (recorder.empty() || job_.world.size == 1) return;
+  const auto& comm = job_.config.comm;
+  const auto folder = std::filesystem::path(job_.config.job.dump_folder) / comm.save_traces_folder;
+  const auto file =
+      folder / fmt::format("{}{}.json", comm.save_traces_file_prefix, job_.world.rank);
+  try {
+    recorder.write(file, job_.world.rank, job_.world.size);
+    log::warning(
+        "The last collectives of rank {} are in {}; `titan comm-trace {}` compares the ranks",
+        job_.world.rank, file.string(), folder.string());
+  } catch (const std::exception& error) {
+    log::warning("{}", error.what());  // the failure that led here matters more
+  }
+}
+
 // Signals reach the ranks at different steps; all stop after the same one.
 int Loop::agreed_signal(const StopSignals& signals) const {
   const auto& mesh = job_.state.mesh;
@@ -277,6 +296,7 @@ int Loop::run() {
     record_.end_time = unix_time();
     record_.last_step = job_.state.step;
     write_record();
+    write_comm_trace();
     throw;
   }
   finish(observe::RunStatus::kFinished);

@@ -11,7 +11,7 @@ namespace {
 
 nlohmann::json written(const Recorder& recorder) {
   const auto file = std::filesystem::path(testing::TempDir()) / "recorder_test" / "rank_3.json";
-  recorder.write(file, 3);
+  recorder.write(file, 3, 4);
   return nlohmann::json::parse(files::read(file));
 }
 
@@ -25,6 +25,7 @@ TEST(Recorder, KeepsTheLastCollectivesInOrderAndNumbersThemByAxis) {
   recorder.waited_for(third);
   const auto record = written(recorder);
   EXPECT_EQ(record["rank"], 3);
+  EXPECT_EQ(record["ranks"], 4);
   const auto& list = record["collectives"];
   ASSERT_EQ(list.size(), 3U);
   EXPECT_EQ(list[0]["axis"], "fsdp");

@@ -10,10 +10,11 @@ import re
 import resource
 import signal
 import socket
+import subprocess
 import time
 import unittest
 
-from jobs import CHECKPOINT, Jobs, free_port, layout
+from jobs import CHECKPOINT, TITAN, Jobs, free_port, layout
 
 TP2 = layout(tp=2)
 # As long as a fault needs to happen.
@@ -86,6 +87,12 @@ class Faults(Jobs):
         for number in (0, 2, 3):
             self.one_message(self.ends(ranks[number], 3, 20), self.COLLECTIVE.format(rank=number))
         self.assertGreater(time.monotonic() - begun, 1)
+        # What they wrote tells who is missing, and what each waited for.
+        told = subprocess.run([TITAN, "comm-trace", folder / "comm_traces"], capture_output=True, text=True)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("No record of rank 1", told.stdout)
+        for number in (0, 2, 3):
+            self.assertRegex(told.stdout, rf"(?m)^ +{number} +\d+ .*waited for since")
         # Once it goes on, it ends by itself too.
         ranks[1].send_signal(signal.SIGCONT)
         self.one_message(self.ends(ranks[1], 3, 20), self.COLLECTIVE.format(rank=1))

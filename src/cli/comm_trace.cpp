@@ -1,0 +1,119 @@
+// `titan comm-trace`: which rank was behind when a job hung or failed, from the records that the
+// ranks wrote of their last collectives.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+namespace titan::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where a rank stood when it wrote its record.
+struct Standing {
+  int64_t ranks = 0;  // in the job
+  int64_t step = 0, number = 0, bytes = 0;
+  std::string phase, axis, collective, file;
+  double waiting_s = -1;  // for the last collective; below 0: it was over
+};
+
+Standing read_standing(const fs::path& file, int64_t& rank) {
+  const std::string what = "[comm-trace] " + file.string();
+  const auto record = json::parse_strict(files::read(file), what);
+  rank = json::size_member(record, "rank", what);
+  Standing s{.ranks = json::size_member(record, "ranks", what), .file = file.filename().string()};
+  const double time = json::number_member(record, "time", what);
+  const auto& list = json::member(record, "collectives", what);
+  if (!list.is_array()) throw Error("{}: \"collectives\" is no list", what);
+  if (list.empty()) return s;
+  // The oldest one that is waited for holds the rank; those after it only queue behind.
+  auto held = std::ranges::find_if(list, [](const auto& c) {
+    return c.is_object() && c.contains("waited") && c["waited"].is_null();
+  });
+  const auto& last = held == list.end() ? list.back() : *held;
+  s.step = json::size_member(last, "step", what);
+  s.number = json::size_member(last, "number", what);
+  s.bytes = json::size_member(last, "bytes", what);
+  s.phase = json::string_member(last, "phase", what);
+  s.axis = json::string_member(last, "axis", what);
+  s.collective = json::string_member(last, "collective", what);
+  if (held != list.end()) s.waiting_s = time - json::number_member(last, "issued", what);
+  return s;
+}
+
+void print_verdict(const std::map<int64_t, Standing>& by_rank) {
+  std::vector<std::string> missing, behind;
+  const int64_t ranks = by_rank.begin()->second.ranks;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    if (!by_rank.contains(rank)) missing.push_back(std::to_string(rank));
+  }
+  int64_t first = by_rank.begin()->second.step, last = first;
+  for (const auto& [rank, standing] : by_rank) {
+    first = std::min(first, standing.step);
+    last = std::max(last, standing.step);
+  }
+  for (const auto& [rank, standing] : by_rank) {
+    if (standing.step == first && first < last) behind.push_back(std::to_string(rank));
+  }
+  if (!missing.empty()) {
+    std::printf("No record of rank %s: killed, hung, or on another host — look there first.\n",
+                text::listed(missing, 16).c_str());
+  }
+  if (!behind.empty()) {
+    std::printf("Behind: rank %s, at step %ld while others are at step %ld.\n",
+                text::listed(behind, 16).c_str(), static_cast<long>(first),
+                static_cast<long>(last));
+  }
+  if (missing.empty() && behind.empty()) {
+    std::printf("All ranks were in step %ld: compare the collectives above.\n",
+                static_cast<long>(first));
+  }
+}
+
+}  // namespace
+
+int run_comm_trace(Arguments arguments) {
+  CLI::App app(
+      "Shows where each rank stood when it failed: the collective that it waited for. The records "
+      "lie in comm.save_traces_folder below the dump folder, one file for each rank.");
+  std::string folder;
+  app.add_option("folder", folder, "the folder with the records")->required();
+  if (!parse_options(app, arguments)) return 0;
+  std::map<int64_t, Standing> by_rank;
+  if (!fs::is_directory(folder)) {
+    throw Error("[comm-trace] {} is no folder — give the comm_traces folder of a run", folder);
+  }
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    int64_t rank = 0;
+    auto standing = read_standing(entry.path(), rank);
+    by_rank[rank] = std::move(standing);
+  }
+  if (by_rank.empty()) {
+    throw Error("[comm-trace] {} holds no record — ranks write one when a collective fails",
+                folder);
+  }
+  std::printf("%5s %6s  %-20s %-14s %-16s %9s %12s  %s\n", "rank", "step", "phase", "axis",
+              "collective", "number", "bytes", "state");
+  for (const auto& [rank, s] : by_rank) {
+    const std::string state = s.axis.empty()    ? "no collective yet"
+                              : s.waiting_s < 0 ? "over"
+                                                : "waited for since " + text::duration(s.waiting_s);
+    std::printf("%5ld %6ld  %-20s %-14s %-16s %9ld %12s  %s\n", static_cast<long>(rank),
+                static_cast<long>(s.step), s.phase.c_str(), s.axis.c_str(), s.collective.c_str(),
+                static_cast<long>(s.number), text::bytes(s.bytes).c_str(), state.c_str());
+  }
+  print_verdict(by_rank);
+  return 0;
+}
+
+}  // namespace titan::cli
