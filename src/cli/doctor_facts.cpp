@@ -49,6 +49,22 @@ std::vector<EnvironmentFact> collect_environment() {
   return facts;
 }
 
+// Of the wheel that tools/setup.sh --npu unpacked for this build, by the name of its metadata
+// folder; empty: none.
+std::string torch_npu_version() {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path binary = fs::read_symlink("/proc/self/exe", none);
+  for (const auto& entry : fs::directory_iterator(binary.parent_path() / "../.deps/npu", none)) {
+    const std::string name = entry.path().filename();
+    constexpr std::string_view kHead = "torch_npu-", kTail = ".dist-info";
+    if (name.starts_with(kHead) && name.ends_with(kTail)) {
+      return name.substr(kHead.size(), name.size() - kHead.size() - kTail.size());
+    }
+  }
+  return {};
+}
+
 DeviceFacts collect_device(const device::ModuleInfo& module, std::vector<OpFact>* ops) {
   DeviceFacts facts;
   facts.module = module;
@@ -115,6 +131,8 @@ DoctorFacts collect_doctor_facts(bool with_ops) {
   facts.versions = collect_versions();
   // Before the modules: loading one sets defaults for its libraries.
   facts.environment = collect_environment();
+  facts.ascend =
+      collect_ascend_facts({.torch = TITAN_TORCH_VERSION, .torch_npu = torch_npu_version()});
   std::vector<OpFact> device_ops;
   for (const auto& module : device::probe_modules(/*load=*/true)) {
     facts.devices.push_back(collect_device(module, with_ops ? &device_ops : nullptr));

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/doctor_ascend.h"
 #include "cli/doctor_ops.h"
 #include "device/registry.h"
 
@@ -61,6 +62,7 @@ struct DoctorFacts {
   std::vector<std::pair<std::string, std::string>> versions;
   std::vector<EnvironmentFact> environment;
   std::vector<DeviceFacts> devices;
+  AscendFacts ascend;
   CpuFacts cpu;
   std::vector<PlaceFacts> disk;
   std::vector<OpFact> ops;  // empty unless asked for

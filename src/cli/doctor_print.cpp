@@ -62,6 +62,28 @@ void print_device(Screen& screen, const DeviceFacts& facts) {
   screen.row("health", facts.health);
 }
 
+void print_ascend(Screen& screen, const AscendFacts& facts) {
+  if (!facts.present) return;
+  const auto or_none = [](const std::string& text) { return text.empty() ? "none" : text; };
+  screen.section("ascend");
+  screen.row("driver", or_none(facts.driver) + ", firmware " + or_none(facts.firmware));
+  screen.row("CANN", fmt::format("{} in {}", or_none(facts.cann), facts.cann_home));
+  screen.row("torch_npu", or_none(facts.torch_npu));
+  screen.row("device files",
+             facts.device_files.empty() ? "none" : text::listed(facts.device_files, 16));
+  for (const auto& device : facts.devices) {
+    screen.row(
+        fmt::format("npu {}", device.id),
+        fmt::format("{}, health {}, {} of {} MiB used, {} process(es)", device.name, device.health,
+                    device.memory_used_mb, device.memory_total_mb, device.processes.size()));
+  }
+  for (const auto& finding : facts.findings) {
+    screen.row(finding.is_error ? "ERROR" : "warning", finding.what);
+    screen.row("", finding.advice);
+  }
+  if (facts.findings.empty()) screen.row("verdict", "ready");
+}
+
 void print_environment(Screen& screen, const std::vector<EnvironmentFact>& environment) {
   screen.section("environment");
   size_t widest = 0;
@@ -138,6 +160,28 @@ DoctorJson json_of(const DeviceFacts& facts) {
   return json;
 }
 
+DoctorJson json_of(const AscendFacts& facts) {
+  DoctorJson json = {{"driver", facts.driver},       {"firmware", facts.firmware},
+                     {"cann", facts.cann},           {"cann_home", facts.cann_home},
+                     {"torch_npu", facts.torch_npu}, {"device_files", facts.device_files}};
+  json["devices"] = DoctorJson::array();
+  for (const auto& device : facts.devices) {
+    json["devices"].push_back({{"id", device.id},
+                               {"name", device.name},
+                               {"health", device.health},
+                               {"bus_id", device.bus_id},
+                               {"memory_used_mb", device.memory_used_mb},
+                               {"memory_total_mb", device.memory_total_mb},
+                               {"processes", device.processes}});
+  }
+  json["findings"] = DoctorJson::array();
+  for (const auto& finding : facts.findings) {
+    json["findings"].push_back(
+        {{"is_error", finding.is_error}, {"what", finding.what}, {"advice", finding.advice}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string doctor_text(const DoctorFacts& facts) {
@@ -146,6 +190,7 @@ std::string doctor_text(const DoctorFacts& facts) {
   for (const auto& [name, value] : facts.versions) screen.row(name, value);
   print_cpu(screen, facts.cpu);
   for (const auto& device : facts.devices) print_device(screen, device);
+  print_ascend(screen, facts.ascend);
   screen.section("disk");
   for (const auto& place : facts.disk) {
     screen.row(place.what, fmt::format("{} free of {} in {}", text::bytes(place.free),
@@ -162,6 +207,7 @@ std::string doctor_json(const DoctorFacts& facts) {
   json["cpu"] = json_of(facts.cpu);
   json["devices"] = DoctorJson::array();
   for (const auto& device : facts.devices) json["devices"].push_back(json_of(device));
+  if (facts.ascend.present) json["ascend"] = json_of(facts.ascend);
   json["disk"] = DoctorJson::array();
   for (const auto& place : facts.disk) {
     json["disk"].push_back({{"what", place.what},
