@@ -72,6 +72,7 @@ train::LayoutCase scaled_case(const config::JobConfig& config) {
   c.steps = 10;
   c.context_method = train::context_method(p);
   c.head_tail = train::head_tail(p);
+  c.overlap_tp = p.enable_async_tensor_parallel;
   c.reshard = train::reshard_of(config);
   c.whole_gradients = config.npu.zero_stage == 1;
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, c.args.num_layers);

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/error.h"
@@ -16,7 +17,7 @@ struct Group::State {
 };
 
 struct Pending::State {
-  c10::intrusive_ptr<c10d::Work> work;
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
   std::string what;
   std::shared_ptr<RankContext> context;
   std::vector<Tensor> tensors;
@@ -53,13 +54,18 @@ Pending::Pending(Pending&&) noexcept = default;
 Pending& Pending::operator=(Pending&&) noexcept = default;
 Pending::~Pending() = default;
 
-bool Pending::is_done() const { return !state_ || state_->work->isCompleted(); }
+bool Pending::is_done() const {
+  return !state_ ||
+         std::ranges::all_of(state_->works, [](const auto& work) { return work->isCompleted(); });
+}
 
 void Pending::wait() {
   if (!state_) return;
   const auto state = std::move(state_);
   try {
-    if (!state->work->wait()) fail(*state->context, state->what, "it was aborted");
+    for (const auto& work : state->works) {
+      if (!work->wait()) fail(*state->context, state->what, "it was aborted");
+    }
     state->context->recorder.waited_for(state->ticket);
   } catch (const Error&) {
     throw;
@@ -77,6 +83,14 @@ Group::Group(std::string axis, c10::intrusive_ptr<c10d::Backend> backend,
 Pending Group::issue(
     const char* collective, int64_t bytes, std::vector<Tensor> tensors,
     const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>& call) const {
+  return issue_all(collective, bytes, std::move(tensors), [&](c10d::Backend& backend) {
+    return std::vector<c10::intrusive_ptr<c10d::Work>>{call(backend)};
+  });
+}
+
+Pending Group::issue_all(
+    const char* collective, int64_t bytes, std::vector<Tensor> tensors,
+    const std::function<std::vector<c10::intrusive_ptr<c10d::Work>>(c10d::Backend&)>& call) const {
   const at::NoGradGuard no_grad;
   RankContext& context = *state_->context;
   context.traffic.add(axis_, collective, bytes);
@@ -197,6 +211,27 @@ Pending Group::start_receive(Tensor& out, int64_t from, int64_t tag) const {
   return issue("receive", 0, {out}, [&](c10d::Backend& backend) {
     std::vector<Tensor> tensors{out};
     return backend.recv(tensors, static_cast<int>(from), static_cast<int>(tag));
+  });
+}
+
+Pending Group::start_turn(const Tensor& out, Tensor& in, int64_t tag) const {
+  TITAN_CHECK(state_ && size_ > 1 && out.is_contiguous() && in.is_contiguous(),
+              "a turn of the ring over axis {}", axis_);
+  const int next = static_cast<int>((rank_ + 1) % size_);
+  const int previous = static_cast<int>((rank_ + size_ - 1) % size_);
+  return issue_all("send", bytes_of(out), {out, in}, [&](c10d::Backend& backend) {
+    std::vector<Tensor> outgoing{out}, incoming{in};
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    const auto send = [&] { works.push_back(backend.send(outgoing, next, static_cast<int>(tag))); };
+    const bool joined = backend.supportsCoalescing();
+    if (joined) backend.startCoalescing();
+    // Two ranks are each other's next: a library that runs the messages of a pair one by one needs
+    // them in the same order on both sides.
+    if (rank_ % 2 == 0) send();
+    works.push_back(backend.recv(incoming, previous, static_cast<int>(tag)));
+    if (rank_ % 2 == 1) send();
+    if (joined) works = {backend.endCoalescing()};
+    return works;
   });
 }
 

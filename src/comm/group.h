@@ -90,6 +90,9 @@ class Group {
   // Messages between two ranks with the same tag arrive in order. Shapes must agree.
   Pending start_send(const at::Tensor& x, int64_t to, int64_t tag) const;
   Pending start_receive(at::Tensor& out, int64_t from, int64_t tag) const;
+  // Both at once, where every rank of the group sends to the next one and receives from the one
+  // before: one launch where the library can join messages, so that they use both directions.
+  Pending start_turn(const at::Tensor& out, at::Tensor& in, int64_t tag) const;
   // `x` of rank `from` on every rank, in place, contiguous.
   void broadcast(at::Tensor& x, int64_t from) const;
   void barrier() const;
@@ -98,6 +101,9 @@ class Group {
 
  private:
   struct State;
+  Pending issue_all(
+      const char* collective, int64_t bytes, std::vector<at::Tensor> tensors,
+      const std::function<std::vector<c10::intrusive_ptr<c10d::Work>>(c10d::Backend&)>& call) const;
   Pending issue(const char* collective, int64_t bytes, std::vector<at::Tensor> tensors,
                 const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>& call) const;
 

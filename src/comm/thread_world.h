@@ -11,7 +11,16 @@
 
 #include "comm/mesh.h"
 
+namespace c10d {
+class Backend;
+}
+
 namespace titan::comm {
+
+// Puts something between a group and its backend: tests tamper with messages, benchmarks delay
+// them.
+using BackendWrap =
+    std::function<c10::intrusive_ptr<c10d::Backend>(c10::intrusive_ptr<c10d::Backend> backend)>;
 
 class ThreadWorld {
  public:
@@ -19,7 +28,8 @@ class ThreadWorld {
   ~ThreadWorld();
 
   // Makes groups for rank `rank`; usable from that rank's thread.
-  GroupMaker maker(int64_t rank, std::shared_ptr<RankContext> context) const;
+  GroupMaker maker(int64_t rank, std::shared_ptr<RankContext> context,
+                   const BackendWrap& wrap = nullptr) const;
 
   // Runs body(rank) on `size` threads and waits for all; rethrows the first failure.
   void run(const std::function<void(int64_t rank)>& body) const;

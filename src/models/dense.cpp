@@ -34,7 +34,7 @@ Tensor block_forward(const DenseBlock& block, const ModelArgs& args, const Tenso
   const Tensor h = x + nn::attention(block.attention.with(runner), attention_sizes(args), normed,
                                      rotary, axes, view);
   const Tensor h_normed = ops::rms_norm(h, runner.parameter(block.ffn_norm), args.norm_eps);
-  return h + nn::feed_forward(block.feed_forward.with(runner), h_normed, axes.tp);
+  return h + nn::feed_forward(block.feed_forward.with(runner), h_normed, axes);
 }
 
 // [B, 1, T, length + T]: a token sees itself and what came before it, except left padding. Padding

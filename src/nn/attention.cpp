@@ -1,9 +1,8 @@
 #include "nn/attention.h"
 
 #include "nn/heads.h"
-#include "nn/sequence.h"
+#include "nn/parallel_linear.h"
 #include "ops/attention.h"
-#include "ops/linear.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 
@@ -36,19 +35,21 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
                  const RotaryTables& rotary, const Axes& axes, const CacheView& view) {
   const HeadShare share =
       share_heads(sizes.num_heads, sizes.num_kv_heads, axes.tp.size(), axes.tp.rank());
-  const Tensor all = gather_sequence(x, axes.tp);
-  const auto b = all.size(0), t = all.size(1);
   // A norm reads what it normalises in its backward pass; the rotation and the attention's own
   // inputs need no replay.
   const Replay qk_replay = p.q_norm.defined() ? Replay::kOutputNeeded : Replay::kInputOfKept;
-  const auto project = [&](const Tensor& weight, int64_t heads, Replay replay) {
-    return ops::linear(all, weight, replay).view({b, t, heads, sizes.head_dim});
+  const auto copies_summed = [&](const Tensor& weight) {
+    return sum_copies(weight, sizes.num_kv_heads, share, axes.tp);
   };
-  Tensor q = project(p.wq, share.query.count, qk_replay);
-  Tensor k = project(sum_copies(p.wk, sizes.num_kv_heads, share, axes.tp), share.key_value.count,
-                     qk_replay);
-  Tensor v = project(sum_copies(p.wv, sizes.num_kv_heads, share, axes.tp), share.key_value.count,
-                     Replay::kInputOfKept);
+  const auto projected = gather_linear(x,
+                                       {{p.wq, qk_replay},
+                                        {copies_summed(p.wk), qk_replay},
+                                        {copies_summed(p.wv), Replay::kInputOfKept}},
+                                       axes);
+  const auto by_head = [&](const Tensor& y) {
+    return y.unflatten(2, {y.size(2) / sizes.head_dim, sizes.head_dim});
+  };
+  Tensor q = by_head(projected[0]), k = by_head(projected[1]), v = by_head(projected[2]);
   if (p.q_norm.defined()) {
     q = ops::rms_norm(q, p.q_norm, sizes.norm_eps);
     k = ops::rms_norm(k, p.k_norm, sizes.norm_eps);
@@ -67,9 +68,7 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
   const Tensor seen = axes.context.group.size() > 1 ? context_attention(q, k, v, axes.context)
                                                     : ops::attention(q, k, v, mask);
   const Tensor y = seen.transpose(1, 2).flatten(2);
-  const bool split = axes.tp.size() > 1;
-  return scatter_sequence(
-      ops::linear(y, p.wo, split ? Replay::kInputOfKept : Replay::kOutputNeeded), axes.tp);
+  return linear_scatter(y, p.wo, axes);
 }
 
 }  // namespace titan::nn

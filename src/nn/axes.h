@@ -10,6 +10,8 @@ namespace titan::nn {
 struct Axes {
   comm::Group tp;           // matrices; between blocks also the sequence (sequence parallelism)
   ContextParallel context;  // the sequence, everywhere
+  // Messages of tp travel while the products before and after them are computed.
+  bool overlap_tp = false;
 };
 
 }  // namespace titan::nn

@@ -1,16 +1,13 @@
 #include "nn/feed_forward.h"
 
-#include "nn/sequence.h"
-#include "ops/linear.h"
+#include "nn/parallel_linear.h"
 #include "ops/swiglu.h"
 
 namespace titan::nn {
 
-at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x, const comm::Group& tp) {
-  const at::Tensor all = gather_sequence(x, tp);
-  const at::Tensor hidden = ops::swiglu(ops::linear(all, p.w1), ops::linear(all, p.w3));
-  return scatter_sequence(ops::linear(hidden, p.w2, ops::Replay::kOutputUnused), tp,
-                          ops::Replay::kOutputUnused);
+at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x, const Axes& axes) {
+  const auto hidden = gather_linear(x, {{p.w1}, {p.w3}}, axes);
+  return linear_scatter(ops::swiglu(hidden[0], hidden[1]), p.w2, axes, ops::Replay::kOutputUnused);
 }
 
 }  // namespace titan::nn

@@ -18,6 +18,6 @@ struct FeedForward {
 // x [B, T, dim], this rank's tokens -> the same shape; the hidden dimension is split over the
 // tensor-parallel ranks. The result is the last thing its block computes: a recomputed block
 // leaves it out.
-at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x, const comm::Group& tp);
+at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x, const Axes& axes);
 
 }  // namespace titan::nn

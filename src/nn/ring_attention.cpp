@@ -35,27 +35,18 @@ class Turn {
  public:
   Turn() = default;
   Turn(const Ring& ring, const Tensor& outgoing, int64_t tag)
-      : incoming_(at::empty_like(outgoing)) {
-    const comm::Group& group = ring.group;
-    const int64_t next = (group.rank() + 1) % ring.size();
-    const int64_t previous = (group.rank() + ring.size() - 1) % ring.size();
-    // Two ranks are each other's next: a library that runs the messages of a pair one by one needs
-    // them in the same order on both sides.
-    if (group.rank() % 2 == 0) send_ = group.start_send(outgoing, next, tag);
-    receive_ = group.start_receive(incoming_, previous, tag);
-    if (group.rank() % 2 == 1) send_ = group.start_send(outgoing, next, tag);
-  }
+      : incoming_(at::empty_like(outgoing)),
+        pending_(ring.group.start_turn(outgoing, incoming_, tag)) {}
 
   // What came in; what went out may be changed again.
   Tensor finish() {
-    receive_.wait();
-    send_.wait();
+    pending_.wait();
     return std::move(incoming_);
   }
 
  private:
   Tensor incoming_;
-  comm::Pending send_, receive_;
+  comm::Pending pending_;
 };
 
 // Calls visit(step, block) with each rank's [2, B, K, t, D] in turn, own first, the next one coming

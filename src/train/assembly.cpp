@@ -84,7 +84,9 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
   std::vector<std::unique_ptr<parallel::ParameterGroup>> groups;
   parallel::ShardedRunner::Options runner{
       .compute_dtype = options.compute_dtype,
-      .axes = {.tp = mesh.tp, .context = {mesh.cp, options.context_method, options.head_tail}},
+      .axes = {.tp = mesh.tp,
+               .context = {mesh.cp, options.context_method, options.head_tail},
+               .overlap_tp = options.overlap_tp},
       .plan = options.plan,
       .first_block = part.first_layer,
       .first_block_group = part.embedding ? 1u : 0u};

@@ -24,6 +24,7 @@ struct AssemblyOptions {
   parallel::RecomputePlan plan;
   nn::ContextMethod context_method = nn::ContextMethod::kAllGather;
   bool head_tail = true;
+  bool overlap_tp = false;  // nn::Axes
   Reshard reshard = Reshard::kDefault;
   // Gradients are summed whole over the micro-batches of a step and reduced once (ZeRO-1).
   bool whole_gradients = false;

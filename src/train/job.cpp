@@ -52,6 +52,7 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                                   .plan = plan,
                                   .context_method = context_method(config.parallelism),
                                   .head_tail = head_tail(config.parallelism),
+                                  .overlap_tp = config.parallelism.enable_async_tensor_parallel,
                                   .reshard = reshard_of(config),
                                   .whole_gradients = config.npu.zero_stage == 1,
                                   .pipeline = std::move(pipeline)});

@@ -77,6 +77,7 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
                 .plan = plan,
                 .context_method = c.context_method,
                 .head_tail = c.head_tail,
+                .overlap_tp = c.overlap_tp,
                 .reshard = c.reshard,
                 .whole_gradients = c.whole_gradients,
                 .pipeline = make_pipeline(parallelism, c.args.num_layers, local_batch)});
@@ -138,7 +139,7 @@ LayoutRun run_layout(const LayoutCase& c) {
   const comm::ThreadWorld world(c.shape.world());
   world.run([&](int64_t rank) {
     const auto context = std::make_shared<comm::RankContext>();
-    const auto maker = world.maker(rank, context);
+    const auto maker = world.maker(rank, context, c.wrap);
     run_rank(c, comm::make_mesh(c.shape, rank, maker, maker, context), run, mutex);
   });
   return run;
@@ -150,6 +151,7 @@ LayoutRun run_one_process(const LayoutCase& c) {
   one.accumulation = 1;
   one.recompute.reset();
   one.break_gradients = nullptr;
+  one.wrap = nullptr;
   return run_layout(one);
 }
 

@@ -30,8 +30,11 @@ struct LayoutCase {
   std::optional<ops::Kept> recompute;
   nn::ContextMethod context_method = nn::ContextMethod::kAllGather;
   bool head_tail = true;
+  bool overlap_tp = false;
   std::string schedule = "1F1B";
   std::optional<int64_t> layers_per_stage;
+  // Put between the groups of every rank and their messages; null: nothing.
+  comm::BackendWrap wrap;
   // Breaks a run on purpose: called on every rank after each backward pass.
   std::function<void(TrainingState&, int64_t rank)> break_gradients;
 };
