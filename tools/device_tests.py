@@ -6,6 +6,7 @@ raises Failure with the numbers when they are not as they should be. One failing
 import argparse
 import hashlib
 import json
+import math
 import os
 import pathlib
 import platform
@@ -231,6 +232,30 @@ def check_a_sharded_group_of_one_changes_nothing(session):
     return f"{worst:.1e}, calls a step: " + ", ".join(f"{kind} {count}" for kind, count in calls)
 
 
+def check_offload_changes_nothing_but_the_memory(session):
+    reference = session.cached("fp32", *FP32)
+    offload = ("--training.enable_cpu_offload", "--comm-report")
+    result = []
+    for name, words in (("alone", ()), ("sharded", ("--debug.shard_one_process",)),
+                        ("recomputed", ("--debug.shard_one_process", "--activation_checkpoint.mode", "full"))):
+        run = session.small(f"offload_{name}", *FP32, *offload, *words)
+        copies = re.findall(r"host +copy to (\S+) +([\d.]+) calls", run.output)
+        expect({kind for kind, count in copies if float(count) > 0} == {"device", "host"}, f"no copies were counted: {run.tail(12)}")
+        worst = compare("loss", run.column("loss"), reference.column("loss"), 1e-4)
+        compare("gradient norm", run.column("grad_norm"), reference.column("grad_norm"), 1e-3)
+        result.append(f"{name} {worst:.1e}")
+    early = session.small("offload_early_step", *FP32, *offload, "--optimizer.early_step_in_backward")
+    expect(all(math.isfinite(loss) for loss in early.column("loss")) and early.column("loss")[-1] < early.column("loss")[0],
+           f"updates in the backward pass: losses {early.column('loss')}")
+    if session.device == "cpu":
+        return ", ".join(result)
+    large = ("--model.flavor", "1B", "--training.local_batch_size", 1, "--training.seq_len", 256, "--activation_checkpoint.mode", "full")
+    peak = {name: max(session.train(f"offload_memory_{name}", *large, *words, steps=2, timeout=300).column("memory_gib"))
+            for name, words in (("off", ()), ("on", offload))}
+    expect(peak["on"] < 0.5 * peak["off"], f"peak memory {peak['on']:.2f} GiB with offload, {peak['off']:.2f} GiB without")
+    return ", ".join(result) + f"; 1B: peak {peak['on']:.2f} GiB instead of {peak['off']:.2f}"
+
+
 def check_accumulation_equals_one_batch(session):
     reference = session.cached("fp32", *FP32)
     run = session.small("accumulation", *FP32, "--training.local_batch_size", 1, "--training.global_batch_size", 4)
@@ -305,7 +330,7 @@ def check_a_hidden_device_is_named(session):
 
 CLAIMS = [check_the_device_is_healthy, check_float32_losses_equal_the_cpu, check_the_loss_falls,
           check_float64_losses_equal_the_cpu, check_lower_precisions_follow_float32, check_recomputation_changes_nothing,
-          check_a_sharded_group_of_one_changes_nothing,
+          check_a_sharded_group_of_one_changes_nothing, check_offload_changes_nothing_but_the_memory,
           check_accumulation_equals_one_batch, check_deterministic_runs_are_bit_equal, check_a_resumed_run_is_bit_equal,
           check_generation_equals_the_cpu, check_a_signal_ends_the_run_cleanly, check_a_hidden_device_is_named,
           check_memory_running_out_is_one_line]

@@ -75,6 +75,7 @@ train::LayoutCase scaled_case(const config::JobConfig& config) {
   c.overlap_tp = p.enable_async_tensor_parallel;
   c.reshard = train::reshard_of(config);
   c.whole_gradients = config.npu.zero_stage == 1;
+  c.offload = config.training.enable_cpu_offload;
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, c.args.num_layers);
   for (const auto& kept : plan) {
     if (kept) c.recompute = kept;

@@ -24,6 +24,10 @@ MemoryForecast forecast_memory(const MemoryPlan& plan) {
   forecast.parameters = plan.parameters * (plan.parameter_bytes + copy_bytes);
   forecast.gradients = plan.parameters * plan.parameter_bytes;
   forecast.optimizer = plan.parameters * plan.optimizer_values * plan.parameter_bytes;
+  if (plan.offloaded) {
+    forecast.parameters = plan.parameters * plan.compute_bytes;
+    forecast.gradients = forecast.optimizer = 0;
+  }
 
   // A recomputed block keeps its input only; while it is computed again, one block's values exist
   // in full.

@@ -15,6 +15,9 @@ struct MemoryPlan {
       4;  // per parameter, gradient and optimizer value: the size of training.dtype
   int64_t compute_bytes = 4;     // per activation value: the size of the compute dtype
   int64_t optimizer_values = 2;  // per parameter: Adam and AdamW keep two
+  // Parameters, gradients and optimizer states are elsewhere; the device holds parameters in the
+  // compute dtype.
+  bool offloaded = false;
 
   int64_t tokens = 0;  // of one micro-batch: local_batch_size * seq_len
   int64_t num_layers = 0;

@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <numeric>
+
 #include "base/error.h"
 
 namespace titan::optim {
@@ -40,12 +42,15 @@ Adam::Adam(const config::Optimizer& config, std::vector<std::pair<std::string, T
   }
 }
 
+Tensor Adam::gradient(size_t parameter) {
+  Tensor& p = parameters_[parameter];
+  if (!p.grad().defined()) p.mutable_grad() = at::zeros_like(p);
+  return p.grad();
+}
+
 std::vector<Tensor> Adam::gradients() {
   std::vector<Tensor> gradients;
-  for (auto& parameter : parameters_) {
-    if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
-    gradients.push_back(parameter.grad());
-  }
+  for (size_t i = 0; i < parameters_.size(); ++i) gradients.push_back(gradient(i));
   return gradients;
 }
 
@@ -54,26 +59,33 @@ void Adam::clear_gradients() {
 }
 
 void Adam::step(const Inputs& in) {
+  std::vector<size_t> all(parameters_.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  step(in, all);
+}
+
+void Adam::step(const Inputs& in, std::span<const size_t> which) {
   const at::NoGradGuard no_grad;
   // Sharded parameters may have no rows here.
-  std::vector<Tensor> parameters, gradients, exp_avg, exp_avg_sq, steps;
-  const auto all = this->gradients();
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].numel() == 0) continue;
+  std::vector<Tensor> parameters, gradients, exp_avg, exp_avg_sq, steps, counts;
+  for (const size_t i : which) {
+    counts.push_back(steps_[i]);
+    const Tensor own = gradient(i);
+    if (own.numel() == 0) continue;
     parameters.push_back(parameters_[i]);
-    gradients.push_back(all[i]);
+    gradients.push_back(own);
     exp_avg.push_back(exp_avg_[i]);
     exp_avg_sq.push_back(exp_avg_sq_[i]);
     steps.push_back(steps_[i]);
   }
   std::optional<Tensor> divisor = in.divisor.to(at::kFloat), found_inf;
   if (in.found_inf.defined()) found_inf = in.found_inf;
-  if (parameters_[0].scalar_type() == at::kDouble) {
+  if (!parameters.empty() && parameters[0].scalar_type() == at::kDouble) {
     // The fused kernels read the divisor as float32, too coarse for float64 parameters.
     at::_foreach_div_(gradients, in.divisor);
     divisor.reset();
   }
-  at::_foreach_add_(steps_, 1);
+  at::_foreach_add_(counts, 1);
   const auto fused = [&](const auto& lr) {
     if (parameters.empty()) return;
     const auto update = [&](auto&& kernel) {
@@ -94,7 +106,7 @@ void Adam::step(const Inputs& in) {
   } else {
     fused(in.lr);
   }
-  if (found_inf) at::_foreach_sub_(steps_, std::vector<Tensor>(steps_.size(), *found_inf));
+  if (found_inf) at::_foreach_sub_(counts, std::vector<Tensor>(counts.size(), *found_inf));
 }
 
 void Adam::visit_state(const std::function<void(const std::string&, Tensor&)>& visitor) {

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,14 @@ class Adam {
   };
   // Reads the parameters' gradients, which it may change.
   void step(const Inputs& inputs);
+  // The same for some of the parameters, by their number.
+  void step(const Inputs& inputs, std::span<const size_t> which);
 
   // Gradients of all parameters, zeros where the backward pass reached none.
   std::vector<at::Tensor> gradients();
+  at::Tensor gradient(size_t parameter);
   void clear_gradients();
+  void clear_gradient(size_t parameter) { parameters_[parameter].mutable_grad().reset(); }
 
   // exp_avg.<name>, exp_avg_sq.<name>, step.<name>: the tensors themselves, for checkpoints.
   void visit_state(const std::function<void(const std::string& name, at::Tensor& state)>& visitor);

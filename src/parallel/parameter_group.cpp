@@ -40,25 +40,39 @@ ParameterGroup::ParameterGroup(std::string label, const std::vector<comm::Placem
     placements_.push_back(shard_chunk(whole, ranks, options.shard.rank()));
   }
   // Padding stays zero for the life of the group.
-  master_ =
-      at::zeros({chunk_numel_}, at::TensorOptions(options.parameter_dtype).device(options.device));
+  if (options.host) {
+    master_ = options.host->allocate(chunk_numel_, options.parameter_dtype);
+    chunk_sum_ = options.host->allocate(chunk_numel_, reduce_dtype(options));
+  } else {
+    master_ = at::zeros({chunk_numel_},
+                        at::TensorOptions(options.parameter_dtype).device(options.device));
+  }
   for (size_t i = 0; i < wholes.size(); ++i) {
     const auto& part = placements_[i].part;
     leaves_.push_back(
         master_.narrow(0, offsets_[i], part.numel()).view(part.shape).detach().requires_grad_());
   }
-  is_master_ = options.shard.is_identity() && options.compute_dtype == options.parameter_dtype;
+  is_master_ = options.shard.is_identity() && !options.host &&
+               options.compute_dtype == options.parameter_dtype;
 }
 
 void ParameterGroup::start_gather() {
-  if (unsharded_ || gathering_.active() || is_master_) return;
+  if (unsharded_ || gather_out_.defined() || is_master_) return;
   const at::NoGradGuard no_grad;
-  gather_in_ = master_.to(options_.compute_dtype);
+  if (!options_.shard.is_identity()) {
+    gather_out_ = at::empty({options_.shard.size() * chunk_numel_},
+                            at::TensorOptions(options_.compute_dtype).device(options_.device));
+  }
+  // The message follows the copy on the stream of the copies; what is queued here already goes on.
+  std::optional<CopyScope> scope;
+  if (options_.host) scope.emplace(*options_.host);
+  gather_in_ = scope ? options_.host->to_device(master_).to(options_.compute_dtype)
+                     : master_.to(options_.compute_dtype);
+  if (scope) fetched_ = scope->mark();
   if (options_.shard.is_identity()) {
     gather_out_ = gather_in_;
     return;
   }
-  gather_out_ = at::empty({options_.shard.size() * chunk_numel_}, gather_in_.options());
   gathering_ = options_.shard.start_all_gather(gather_out_, gather_in_);
 }
 
@@ -82,6 +96,7 @@ void ParameterGroup::unshard() {
   const at::NoGradGuard no_grad;
   start_gather();
   gathering_.wait();
+  fetched_.order();
   parameters_ = unpack(is_master_ ? master_ : gather_out_);
   gather_in_.reset();
   gather_out_.reset();
@@ -90,6 +105,7 @@ void ParameterGroup::unshard() {
 
 void ParameterGroup::reshard() {
   gathering_.wait();
+  fetched_.order();
   gather_in_.reset();
   gather_out_.reset();
   parameters_.clear();
@@ -118,8 +134,8 @@ void ParameterGroup::add_rows(const Tensor& packed, size_t parameter,
 // Gradients as they lie in a reduce-scatter's input.
 Tensor ParameterGroup::pack(const std::vector<Tensor>& gradients) const {
   const int64_t ranks = options_.shard.size();
-  const Tensor packed =
-      at::empty({ranks, chunk_numel_}, master_.options().dtype(reduce_dtype(options_)));
+  const Tensor packed = at::empty(
+      {ranks, chunk_numel_}, at::TensorOptions(reduce_dtype(options_)).device(options_.device));
   for (size_t i = 0; i < shapes_.size(); ++i) {
     const int64_t chunk = rows_[i] * row_numel_[i];
     const Tensor place = packed.narrow(1, offsets_[i], chunk);
@@ -164,13 +180,25 @@ void ParameterGroup::drain() {
   const at::NoGradGuard no_grad;
   reducing_.wait();
   reduce_in_.reset();
+  Tensor reduced = std::exchange(reduce_out_, Tensor());
+  if (options_.host) return keep_on_host(std::move(reduced));
   if (chunk_sum_.defined()) {
-    chunk_sum_.add_(reduce_out_);
+    chunk_sum_.add_(reduced);
   } else {
-    chunk_sum_ = reduce_out_;
+    chunk_sum_ = std::move(reduced);
   }
-  reduce_out_.reset();
   if (reduce_last_) replicating_ = options_.replicate.start_all_reduce(chunk_sum_);
+}
+
+// Adds a pass to the sum in host memory. All of it is queued behind the copies, so that neither the
+// sum over the replicas nor the copy holds up the backward pass.
+void ParameterGroup::keep_on_host(Tensor reduced) {
+  const CopyScope scope(*options_.host);
+  if (chunk_sum_begun_) reduced.add_(options_.host->to_device(chunk_sum_));
+  if (reduce_last_) options_.replicate.start_all_reduce(reduced).wait();
+  options_.host->to_host(chunk_sum_, reduced);
+  chunk_sum_begun_ = true;
+  kept_ = scope.mark();
 }
 
 void ParameterGroup::finish() {
@@ -182,13 +210,15 @@ void ParameterGroup::finish() {
   }
   drain();
   replicating_.wait();
+  kept_.wait_on_host();
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const auto& part = placements_[i].part;
     leaves_[i].mutable_grad() = chunk_sum_.narrow(0, offsets_[i], part.numel())
                                     .view(part.shape)
                                     .to(options_.parameter_dtype);
   }
-  chunk_sum_.reset();
+  if (!options_.host) chunk_sum_.reset();
+  chunk_sum_begun_ = false;
   has_reduced_ = reduce_last_ = false;
 }
 

@@ -8,11 +8,14 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/group.h"
 #include "comm/placement.h"
+#include "parallel/host_copies.h"
 
 namespace titan::parallel {
 
@@ -25,6 +28,9 @@ struct ShardOptions {
   at::ScalarType parameter_dtype = at::kFloat;
   at::ScalarType compute_dtype = at::kFloat;
   at::Device device = at::kCPU;
+  // Where chunks, their gradients and the optimizer's states lie in host memory; null: on the
+  // device.
+  std::shared_ptr<HostCopies> host;
   // Frees gathered parameters after each use, in the forward pass too (ZeRO-3).
   bool reshard_after_forward = true;
   // Gradients of every micro-batch are reduced to chunks at once (ZeRO-2, ZeRO-3); else they are
@@ -65,6 +71,8 @@ class ParameterGroup {
   void add(size_t parameter, const at::Tensor& gradient);
   // Waits for the reduction that reduce() started.
   void drain();
+  // Whether the last pass of this step is reduced, or on its way: finish() may follow.
+  bool has_last_gradients() const { return has_reduced_ && reduce_last_; }
   // After the last pass of a step: the leaves get their gradients. Without a pass they are zero.
   void finish();
 
@@ -72,6 +80,7 @@ class ParameterGroup {
   at::Tensor pack(const std::vector<at::Tensor>& gradients) const;
   void add_rows(const at::Tensor& packed, size_t parameter, const at::Tensor& gradient) const;
   std::vector<at::Tensor> unpack(const at::Tensor& gathered) const;
+  void keep_on_host(at::Tensor reduced);
 
   std::string label_;
   ShardOptions options_;
@@ -87,13 +96,16 @@ class ParameterGroup {
   bool unsharded_ = false;
   at::Tensor gather_in_, gather_out_;
   comm::Pending gathering_;
+  CopyMark fetched_;
   std::vector<at::Tensor> parameters_;
 
   at::Tensor whole_sum_;  // gradients of earlier passes, whole, when they are not sharded
   at::Tensor reduce_in_, reduce_out_;
   bool reduce_last_ = false, has_reduced_ = false;
   comm::Pending reducing_, replicating_;
-  at::Tensor chunk_sum_;  // reduced gradients of the step
+  at::Tensor chunk_sum_;          // reduced gradients of the step; with host copies in host memory
+  bool chunk_sum_begun_ = false;  // of the step, in host memory
+  CopyMark kept_;
 };
 
 }  // namespace titan::parallel

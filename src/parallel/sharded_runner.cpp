@@ -28,7 +28,10 @@ class ShardedRunner::HandOutNode : public torch::autograd::Node {
 };
 
 ShardedRunner::ShardedRunner(std::vector<std::unique_ptr<ParameterGroup>> groups, Options options)
-    : groups_(std::move(groups)), options_(std::move(options)), handed_out_(groups_.size()) {
+    : groups_(std::move(groups)),
+      options_(std::move(options)),
+      handed_out_(groups_.size()),
+      completed_(groups_.size()) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const auto& leaves = groups_[g]->leaves();
     for (size_t i = 0; i < leaves.size(); ++i) {
@@ -128,24 +131,41 @@ Tensor ShardedRunner::run(int64_t index, const Tensor& x,
 void ShardedRunner::gradients_arrived(size_t group, const std::vector<Tensor>& gradients) {
   if (groups_[group]->options().reshard_after_forward) reshard(group);
   // One reduction is under way at a time.
-  if (reducing_) groups_[*reducing_]->drain();
+  if (reducing_) settle(*reducing_);
   groups_[group]->reduce(gradients, last_pass_);
   reducing_ = group;
 }
 
+// Waits for the reduction of a group that is under way.
+void ShardedRunner::settle(size_t group) {
+  groups_[group]->drain();
+  if (options_.when_reduced && groups_[group]->has_last_gradients()) complete(group);
+}
+
+void ShardedRunner::complete(size_t group) {
+  groups_[group]->finish();
+  const at::NoGradGuard no_grad;
+  sum_partial_gradients(group);
+  completed_[group] = true;
+  options_.when_reduced(group);
+}
+
 // Gradients of parameters that every tensor-parallel rank holds, seen by each for its tokens or
 // heads only: summed in one message.
-void ShardedRunner::sum_partial_gradients() {
-  if (options_.axes.tp.size() == 1 || options_.partial.empty()) return;
-  std::vector<Tensor> flat;
+void ShardedRunner::sum_partial_gradients(std::optional<size_t> of_group) {
+  if (options_.axes.tp.size() == 1) return;
+  std::vector<Tensor> gradients, flat;
   for (const auto& [group, parameter] : options_.partial) {
-    flat.push_back(groups_[group]->leaves()[parameter].grad().reshape({-1}));
+    if (of_group && group != *of_group) continue;
+    gradients.push_back(groups_[group]->leaves()[parameter].grad());
+    flat.push_back(gradients.back().reshape({-1}));
   }
-  Tensor all = at::cat(flat);
+  if (flat.empty()) return;
+  // Gradients in host memory travel by way of the device.
+  Tensor all = at::cat(flat).to(groups_[0]->options().device);
   options_.axes.tp.start_all_reduce(all).wait();
   int64_t offset = 0;
-  for (const auto& [group, parameter] : options_.partial) {
-    Tensor gradient = groups_[group]->leaves()[parameter].grad();
+  for (Tensor& gradient : gradients) {
     gradient.copy_(all.narrow(0, offset, gradient.numel()).view(gradient.sizes()));
     offset += gradient.numel();
   }
@@ -166,8 +186,15 @@ void ShardedRunner::finish_gradients() {
   for (auto& outputs : handed_out_) outputs.clear();
   ops::use_saved_tensor_store(nullptr);
   for (size_t g = 0; g < groups_.size(); ++g) reshard(g);
-  if (reducing_) groups_[*reducing_]->drain();
+  if (reducing_) settle(*reducing_);
   reducing_.reset();
+  if (options_.when_reduced) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (!completed_[g]) complete(g);
+    }
+    completed_.assign(groups_.size(), false);
+    return;
+  }
   for (auto& group : groups_) group->finish();
   sum_partial_gradients();
 }

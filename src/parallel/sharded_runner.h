@@ -8,6 +8,7 @@
 // parameters and starts the reduction, while the backward pass goes on with the block before.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -39,6 +40,9 @@ class ShardedRunner : public nn::BlockRunner,
     // Groups that stay whole between their uses in the forward pass: a tied embedding, the output.
     std::vector<size_t> kept_groups;
     std::vector<PartialGradient> partial;
+    // Called during the last backward pass of a step, or at its end, when the leaves of a group
+    // have their final gradients; nothing of the step reads the group's parameters after that.
+    std::function<void(size_t group)> when_reduced;
   };
 
   // Groups in the order of their use in the forward pass. One thread makes and uses a runner; the
@@ -72,7 +76,9 @@ class ShardedRunner : public nn::BlockRunner,
   void reshard(size_t group);
   void hand_out(size_t group);
   void gradients_arrived(size_t group, const std::vector<at::Tensor>& gradients);
-  void sum_partial_gradients();
+  void settle(size_t group);
+  void complete(size_t group);
+  void sum_partial_gradients(std::optional<size_t> of_group = std::nullopt);
   bool is_kept(size_t group) const;
 
   std::vector<std::unique_ptr<ParameterGroup>> groups_;
@@ -81,6 +87,7 @@ class ShardedRunner : public nn::BlockRunner,
   std::unordered_map<const c10::StorageImpl*, Place> place_of_storage_;
   std::vector<std::vector<at::Tensor>> handed_out_;  // per group, in the pass or block under way
   std::optional<size_t> reducing_;
+  std::vector<bool> completed_;  // in this step
   bool last_pass_ = true;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/sharding.h"
+#include "parallel/host_copies.h"
 #include "parallel/sharded_runner.h"
 #include "parallel/single_device.h"
 
@@ -60,13 +61,15 @@ void disown(comm::Placement& placement) {
   placement.owned.shape[0] = 0;
 }
 
-parallel::ShardOptions shard_options(const comm::Mesh& mesh, const AssemblyOptions& options) {
+parallel::ShardOptions shard_options(const comm::Mesh& mesh, const AssemblyOptions& options,
+                                     const std::shared_ptr<parallel::HostCopies>& host) {
   const bool by_default = mesh.shape.pp == 1;
   return {.shard = mesh.fsdp,
           .replicate = mesh.dp_replicate,
           .parameter_dtype = options.parameter_dtype,
           .compute_dtype = options.compute_dtype,
           .device = options.device,
+          .host = host,
           .reshard_after_forward = options.reshard == Reshard::kDefault
                                        ? by_default
                                        : options.reshard == Reshard::kAlways,
@@ -79,6 +82,7 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
                                                      const models::ModelPart& part,
                                                      const comm::Mesh& mesh,
                                                      const AssemblyOptions& options,
+                                                     const std::shared_ptr<EarlyStep>& early_step,
                                                      std::vector<Visited>& list) {
   const auto members = deal_to_groups(args, part, list);
   std::vector<std::unique_ptr<parallel::ParameterGroup>> groups;
@@ -90,11 +94,13 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
       .plan = options.plan,
       .first_block = part.first_layer,
       .first_block_group = part.embedding ? 1u : 0u};
+  std::shared_ptr<parallel::HostCopies> host;
+  if (options.offload) host = std::make_shared<parallel::HostCopies>(options.device, mesh.context);
   for (const auto& group : members) {
     std::vector<comm::Placement> wholes;
     for (const size_t i : group) wholes.push_back(list[i].whole);
-    groups.push_back(std::make_unique<parallel::ParameterGroup>(list[group[0]].name, wholes,
-                                                                shard_options(mesh, options)));
+    groups.push_back(std::make_unique<parallel::ParameterGroup>(
+        list[group[0]].name, wholes, shard_options(mesh, options, host)));
   }
   // The output is used right after the blocks and again first thing in the backward pass; a tied
   // embedding from the first use to the last.
@@ -107,6 +113,7 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
       runner.partial.push_back({visited.group, visited.index});
     }
   }
+  if (early_step) runner.when_reduced = [early_step](size_t group) { early_step->update(group); };
   return std::make_unique<parallel::ShardedRunner>(std::move(groups), std::move(runner));
 }
 
@@ -135,10 +142,11 @@ Stage whole_on_one_device(const models::ModelArgs& args, const AssemblyOptions& 
 // A stage with its parameters sharded and initialised; adds their placements.
 Stage sharded_stage(const models::ModelArgs& args, int64_t number, const models::ModelPart& part,
                     const comm::Mesh& mesh, const AssemblyOptions& options,
+                    const std::shared_ptr<EarlyStep>& early_step,
                     std::vector<comm::Placement>& placements) {
   Stage stage{number, part, models::make_part(args, part), nullptr};
   auto list = list_parameters(*stage.model, mesh);
-  auto runner = make_runner(args, part, mesh, options, list);
+  auto runner = make_runner(args, part, mesh, options, early_step, list);
   size_t i = 0;
   stage.model->visit([&](const std::string& name, at::Tensor& parameter, const nn::Init& init) {
     const at::NoGradGuard no_grad;
@@ -149,6 +157,7 @@ Stage sharded_stage(const models::ModelArgs& args, int64_t number, const models:
     nn::initialize(values, init, options.seed, name, placement.shape, placement.part);
     // The first stage answers for a tied weight that the last one holds a copy of.
     if (!part.embedding && models::group_of(args, name) == 0) disown(placement);
+    if (early_step) early_step->add(list[i].group, placements.size(), placement.owned);
     placements.push_back(placement);
     ++i;
   });
@@ -164,30 +173,33 @@ TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
                           optim::LossScale(options.compute_dtype == at::kHalf, options.device)};
   state.mesh = mesh;
   state.pipeline = options.pipeline;
+  const bool sharded = mesh.is_sharded() || options.offload || options.early_step;
   if (options.pipeline) {
     const auto& compute = options.pipeline->plan.compute;
     for (const int64_t number : compute.stages_of_rank(mesh.at.pp)) {
       state.stages.push_back(sharded_stage(args, number,
                                            options.pipeline->parts[static_cast<size_t>(number)],
-                                           mesh, options, state.placements));
+                                           mesh, options, nullptr, state.placements));
     }
-  } else if (mesh.is_sharded()) {
-    state.stages.push_back(
-        sharded_stage(args, 0, models::ModelPart::whole(args), mesh, options, state.placements));
+  } else if (sharded) {
+    if (options.early_step) state.early_step = std::make_shared<EarlyStep>();
+    state.stages.push_back(sharded_stage(args, 0, models::ModelPart::whole(args), mesh, options,
+                                         state.early_step, state.placements));
   } else {
     state.stages.push_back(whole_on_one_device(args, options));
   }
   Named parameters;
   state.visit([&](const std::string& name, at::Tensor& parameter, const nn::Init&) {
     parameters.emplace_back(name, parameter);
-    if (mesh.is_sharded()) return;
+    if (sharded) return;
     const auto shape = parameter.sizes().vec();
     state.placements.push_back({name, shape, comm::Box::whole(shape), comm::Box::whole(shape)});
   });
   state.optimizer = std::make_unique<optim::Adam>(options.optimizer, std::move(parameters));
   const auto scalar_dtype = options.parameter_dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto scalar = at::TensorOptions(scalar_dtype).device(options.device);
-  state.lr = at::zeros({}, scalar);
+  state.lr = at::zeros({}, options.offload ? scalar.device(at::kCPU) : scalar);
+  if (state.early_step) state.early_step->start(state.optimizer.get(), state.lr);
   state.inverse_valid_tokens = at::zeros({}, scalar);
   return state;
 }

@@ -28,6 +28,8 @@ struct AssemblyOptions {
   Reshard reshard = Reshard::kDefault;
   // Gradients are summed whole over the micro-batches of a step and reduced once (ZeRO-1).
   bool whole_gradients = false;
+  bool offload = false;     // parameters, gradients, optimizer states in host memory
+  bool early_step = false;  // EarlyStep; without a pipeline and float16
   std::shared_ptr<const Pipeline> pipeline;  // with mesh.shape.pp > 1
 };
 

@@ -43,6 +43,15 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                          const Job& job) {
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, args.num_layers);
   log::info("Activation recomputation: {}", parallel::describe(plan));
+  if (config.training.enable_cpu_offload) {
+    log::info("Parameters, gradients and optimizer states lie in host memory");
+  }
+  if (config.optimizer.early_step_in_backward) {
+    log::warning(
+        "optimizer.early_step_in_backward: gradients are used before the norm of all is known, so "
+        "training.max_norm = {} clips nothing; grad_norm is logged as it was",
+        config.training.max_norm);
+  }
   TrainingState state = assemble(args, mesh,
                                  {.parameter_dtype = job.parameter_dtype,
                                   .compute_dtype = job.compute_dtype,
@@ -55,6 +64,8 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                                   .overlap_tp = config.parallelism.enable_async_tensor_parallel,
                                   .reshard = reshard_of(config),
                                   .whole_gradients = config.npu.zero_stage == 1,
+                                  .offload = config.training.enable_cpu_offload,
+                                  .early_step = config.optimizer.early_step_in_backward,
                                   .pipeline = std::move(pipeline)});
   state.schedule = optim::make_schedule(config.lr_scheduler, job.total_steps);
   state.peak_lr = config.optimizer.lr;

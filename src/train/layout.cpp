@@ -50,6 +50,22 @@ void check_sequence(const char* key, int64_t seq_len, const comm::MeshShape& sha
       nearest_multiples(seq_len, pieces)));
 }
 
+void check_early_step(const config::JobConfig& config, const comm::MeshShape& shape,
+                      Problems& problems) {
+  if (!config.optimizer.early_step_in_backward) return;
+  if (shape.pp > 1) {
+    problems.push_back(fmt::format(
+        "optimizer.early_step_in_backward excludes pipeline_parallel_degree {}, whose gradients "
+        "are complete after the last micro-batch only — leave it off",
+        shape.pp));
+  }
+  if (config.training.dtype == "float32" && config.training.mixed_precision_param == "float16") {
+    problems.push_back(
+        "optimizer.early_step_in_backward excludes mixed_precision_param float16, where a step is "
+        "undone when any gradient overflows — use bfloat16");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Pipeline> make_pipeline(const config::Parallelism& parallelism,
@@ -113,6 +129,7 @@ comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelA
       if (!found.empty()) break;
     }
   }
+  check_early_step(config, shape, problems);
   const int64_t global = config.training.global_batch_size;
   const int64_t step = config.training.local_batch_size * shape.data();
   if (global > 0 && global % step != 0) {

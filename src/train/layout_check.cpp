@@ -80,6 +80,8 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
                 .overlap_tp = c.overlap_tp,
                 .reshard = c.reshard,
                 .whole_gradients = c.whole_gradients,
+                .offload = c.offload,
+                .early_step = c.early_step,
                 .pipeline = make_pipeline(parallelism, c.args.num_layers, local_batch)});
   state.max_norm = c.max_norm;
   state.lr.fill_(0.002);
@@ -150,6 +152,7 @@ LayoutRun run_one_process(const LayoutCase& c) {
   one.shape = {};
   one.accumulation = 1;
   one.recompute.reset();
+  one.offload = one.early_step = false;
   one.break_gradients = nullptr;
   one.wrap = nullptr;
   return run_layout(one);

@@ -27,6 +27,7 @@ struct LayoutCase {
   double max_norm = 0.5;  // bites
   Reshard reshard = Reshard::kDefault;
   bool whole_gradients = false;
+  bool offload = false, early_step = false;
   std::optional<ops::Kept> recompute;
   nn::ContextMethod context_method = nn::ContextMethod::kAllGather;
   bool head_tail = true;

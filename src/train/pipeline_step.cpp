@@ -223,7 +223,10 @@ void sum_tied_gradients(TrainingState& state) {
     copies[0].add_(copies[1]);
     copies[1].copy_(copies[0]);
   } else if (copies.size() == 1) {
-    state.mesh.ends.start_all_reduce(copies[0]).wait();
+    // Gradients in host memory travel by way of the device.
+    Tensor sum = copies[0].to(state.inverse_valid_tokens.device());
+    state.mesh.ends.start_all_reduce(sum).wait();
+    if (!sum.is_same(copies[0])) copies[0].copy_(sum);
   }
 }
 

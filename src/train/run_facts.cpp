@@ -55,6 +55,7 @@ observe::MemoryForecast memory_forecast(const Job& job) {
       {.parameters = models::count_parameters(a).total,
        .parameter_bytes = static_cast<int64_t>(c10::elementSize(job.parameter_dtype)),
        .compute_bytes = static_cast<int64_t>(c10::elementSize(job.compute_dtype)),
+       .offloaded = training.enable_cpu_offload && !job.backend->device().is_cpu(),
        .tokens = tokens,
        .num_layers = a.num_layers,
        .recomputed_layers = std::ranges::count(plan, std::optional(ops::Kept::kNothing)),

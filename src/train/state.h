@@ -15,6 +15,7 @@
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
 #include "parallel/pipeline/plan.h"
+#include "train/early_step.h"
 
 namespace titan::train {
 
@@ -42,6 +43,7 @@ struct TrainingState {
   std::vector<Stage> stages;
   std::shared_ptr<const Pipeline> pipeline;  // null without one: stages[0] is the whole model
   std::unique_ptr<optim::Adam> optimizer;
+  std::shared_ptr<EarlyStep> early_step;  // null: one update after the backward passes
   optim::LossScale loss_scale;
   optim::Schedule schedule;
   // Which part of each parameter this rank holds, in the optimizer's order.
@@ -57,7 +59,7 @@ struct TrainingState {
 
   // Scalars of a step, on the device for the whole run: a step reads them there, the host only
   // writes them before it.
-  at::Tensor lr;                    // float32, float64 for float64 parameters
+  at::Tensor lr;  // float32, float64 for float64 parameters; where the parameters lie
   at::Tensor inverse_valid_tokens;  // likewise
 
   const models::ModelArgs& args() const { return stages.front().model->args(); }

@@ -63,10 +63,15 @@ Tensor accumulate(TrainingState& state, const MicroBatch& batch, const Tensor& s
 // Norm of the gradients and loss over all ranks, in one message.
 StepResult over_all_ranks(TrainingState& state, const Tensor& loss) {
   const comm::Mesh& mesh = state.mesh;
-  if (mesh.shape.world() == 1) {
-    return {loss, optim::global_norm(state.optimizer->gradients())};
+  if (mesh.shape.world() == 1 && !state.early_step) {
+    return {loss, optim::global_norm(state.optimizer->gradients()).to(loss.device())};
   }
-  Tensor squares = optim::sum_of_squares(owned_gradients(state), state.lr.options());
+  // The gradients, hence the squares, may lie in host memory.
+  Tensor squares = state.early_step
+                       ? state.early_step->take_squares()
+                       : optim::sum_of_squares(owned_gradients(state), state.lr.options());
+  squares = squares.to(loss.device());
+  if (mesh.shape.world() == 1) return {loss, squares.sqrt()};
   // Replicas know the same gradients; tensor-parallel ranks the same loss.
   squares = squares / static_cast<double>(mesh.shape.dp_replicate);
   const Tensor mine = mesh.at.tp == 0 ? loss : at::zeros_like(loss);
@@ -94,18 +99,20 @@ StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
     for (auto& stage : state.stages) stage.runner->finish_gradients();
     sum_tied_gradients(state);
   }
-  if (with_gradients) with_gradients(state.optimizer->gradients());
+  if (with_gradients && !state.early_step) with_gradients(state.optimizer->gradients());
 
   const at::NoGradGuard no_grad;
   progress.phase = "optimizer";
   RECORD_USER_SCOPE("optimizer");
   auto [total, norm] = over_all_ranks(state, loss);
   norm = norm / loss_scale;
+  if (state.early_step) return {total, norm};
   const Tensor clip = (state.max_norm / (norm + 1e-6)).clamp_max(1);
   const Tensor found_inf = norm.isfinite().logical_not().to(at::kFloat);
-  state.optimizer->step({.lr = state.lr,
-                         .divisor = loss_scale / clip,
-                         .found_inf = state.loss_scale.dynamic() ? found_inf : Tensor()});
+  state.optimizer->step(
+      {.lr = state.lr,
+       .divisor = (loss_scale / clip).to(state.lr.device()),
+       .found_inf = state.loss_scale.dynamic() ? found_inf.to(state.lr.device()) : Tensor()});
   const StepResult result{total / loss_scale, norm};
   state.loss_scale.update(found_inf);
   state.optimizer->clear_gradients();

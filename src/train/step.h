@@ -28,7 +28,7 @@ using GradientObserver = std::function<void(std::span<const at::Tensor>)>;
 // REQUIRES: state.lr and state.inverse_valid_tokens are set for this step; every rank has the same
 // number of micro-batches. Collective.
 // `with_gradients`: called with the reduced gradients of this rank's parameters before they are
-// used.
+// used; never with state.early_step, which has used them.
 StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
                       const GradientObserver& with_gradients = nullptr);
 
