@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "base/error.h"
+#include "comm/shape_check.h"
 
 namespace titan::comm {
 
@@ -14,6 +15,7 @@ using at::Tensor;
 struct Group::State {
   c10::intrusive_ptr<c10d::Backend> backend;
   std::shared_ptr<RankContext> context;
+  std::unique_ptr<ShapeCheck> shapes;  // null: not needed
 };
 
 struct Pending::State {
@@ -21,7 +23,8 @@ struct Pending::State {
   std::string what;
   std::shared_ptr<RankContext> context;
   std::vector<Tensor> tensors;
-  int64_t ticket;  // in the recorder
+  int64_t ticket = 0;  // in the recorder
+  ShapeCheck::Announcement announcement = {};
 };
 
 namespace {
@@ -29,12 +32,17 @@ namespace {
 // libtorch's messages carry C++ frames and addresses; the first line says it all.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-[[noreturn]] void fail(const RankContext& context, const std::string& what, const char* reason) {
-  throw EnvironmentError(
-      "[comm] rank {}, step {}, {}: {} failed: {} — another rank ended, hangs or took part with "
-      "other shapes; its own message says why (comm.train_timeout_seconds bounds the wait)",
-      context.rank, context.progress.step.load(), context.progress.phase.load(), what,
-      first_line(reason));
+constexpr const char* kGone =
+    "another rank ended, hangs or took part with other shapes; its own message says why "
+    "(comm.train_timeout_seconds bounds the wait)";
+constexpr const char* kOtherShapes =
+    "the ranks do not run the same thing; start all with one configuration and one version";
+
+[[noreturn]] void fail(const RankContext& context, const std::string& what,
+                       const std::string& reason, const char* hint = kGone) {
+  throw EnvironmentError("[comm] rank {}, step {}, {}: {} failed: {} — {}", context.rank,
+                         context.progress.step.load(), context.progress.phase.load(), what,
+                         first_line(reason), hint);
 }
 
 c10d::ReduceOp op_of(Reduce reduce) {
@@ -55,7 +63,9 @@ Pending& Pending::operator=(Pending&&) noexcept = default;
 Pending::~Pending() = default;
 
 bool Pending::is_done() const {
-  return !state_ ||
+  if (!state_) return true;
+  const auto& announced = state_->announcement.work;
+  return (!announced || announced->isCompleted()) &&
          std::ranges::all_of(state_->works, [](const auto& work) { return work->isCompleted(); });
 }
 
@@ -63,6 +73,7 @@ void Pending::wait() {
   if (!state_) return;
   const auto state = std::move(state_);
   try {
+    if (state->announcement.work) state->announcement.work->wait();
     for (const auto& work : state->works) {
       if (!work->wait()) fail(*state->context, state->what, "it was aborted");
     }
@@ -77,20 +88,13 @@ void Pending::wait() {
 Group::Group(std::string axis, c10::intrusive_ptr<c10d::Backend> backend,
              std::shared_ptr<RankContext> context)
     : axis_(std::move(axis)), size_(backend->getSize()), rank_(backend->getRank()) {
-  state_ = std::make_shared<const State>(State{std::move(backend), std::move(context)});
+  auto shapes = make_shape_check(*backend);
+  state_ = std::make_shared<const State>(
+      State{std::move(backend), std::move(context), std::move(shapes)});
 }
 
-Pending Group::issue(
-    const char* collective, int64_t bytes, std::vector<Tensor> tensors,
-    const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>& call) const {
-  return issue_all(collective, bytes, std::move(tensors), [&](c10d::Backend& backend) {
-    return std::vector<c10::intrusive_ptr<c10d::Work>>{call(backend)};
-  });
-}
-
-Pending Group::issue_all(
-    const char* collective, int64_t bytes, std::vector<Tensor> tensors,
-    const std::function<std::vector<c10::intrusive_ptr<c10d::Work>>(c10d::Backend&)>& call) const {
+template <typename Body>
+Pending Group::guarded(const char* collective, int64_t bytes, const Body& body) const {
   const at::NoGradGuard no_grad;
   RankContext& context = *state_->context;
   context.traffic.add(axis_, collective, bytes);
@@ -98,8 +102,7 @@ Pending Group::issue_all(
                                                  context.progress.phase);
   const std::string what = fmt::format("{} over axis {} ({} ranks)", collective, axis_, size_);
   try {
-    return Pending(std::make_unique<Pending::State>(
-        Pending::State{call(*state_->backend), what, state_->context, std::move(tensors), ticket}));
+    return body(what, ticket);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -107,11 +110,23 @@ Pending Group::issue_all(
   }
 }
 
+Pending Group::issue(const char* collective, int64_t bytes, const Tensor& in,
+                     std::vector<Tensor> tensors, const Call& call) const {
+  return guarded(collective, bytes, [&](const std::string& what, int64_t ticket) {
+    if (state_->shapes) {
+      const auto problem = state_->shapes->compare(collective, in);
+      if (problem) fail(*state_->context, what, *problem, kOtherShapes);
+    }
+    return Pending(std::make_unique<Pending::State>(
+        Pending::State{{call(*state_->backend)}, what, state_->context, std::move(tensors), ticket}));
+  });
+}
+
 Pending Group::start_all_reduce(Tensor& x, Reduce reduce) const {
   if (!state_) return {};
   TITAN_CHECK(x.is_contiguous(), "all-reduce of a tensor with gaps");
   const int64_t bytes = 2 * (size_ - 1) * bytes_of(x) / size_;
-  return issue("all-reduce", bytes, {x}, [&](c10d::Backend& backend) {
+  return issue("all-reduce", bytes, x, {x}, [&](c10d::Backend& backend) {
     std::vector<Tensor> tensors{x};
     c10d::AllreduceOptions options;
     options.reduceOp = op_of(reduce);
@@ -127,11 +142,12 @@ Pending Group::start_all_gather(Tensor& out, const Tensor& in) const {
     out.view(in.sizes()).copy_(in);
     return {};
   }
-  return issue("all-gather", (size_ - 1) * bytes_of(in), {out, in}, [&](c10d::Backend& backend) {
-    // Gloo compares shapes, not sizes.
-    Tensor output = out.view({-1}), input = in.view({-1});
-    return backend._allgather_base(output, input);
-  });
+  return issue("all-gather", (size_ - 1) * bytes_of(in), in, {out, in},
+               [&](c10d::Backend& backend) {
+                 // Gloo compares shapes, not sizes.
+                 Tensor output = out.view({-1}), input = in.view({-1});
+                 return backend._allgather_base(output, input);
+               });
 }
 
 Pending Group::start_reduce_scatter(Tensor& out, const Tensor& in) const {
@@ -142,7 +158,7 @@ Pending Group::start_reduce_scatter(Tensor& out, const Tensor& in) const {
     out.view(in.sizes()).copy_(in);
     return {};
   }
-  return issue("reduce-scatter", (size_ - 1) * bytes_of(out), {out, in},
+  return issue("reduce-scatter", (size_ - 1) * bytes_of(out), in, {out, in},
                [&](c10d::Backend& backend) {
                  Tensor output = out.view({-1}), input = in.view({-1});
                  return backend._reduce_scatter_base(output, input);
@@ -189,28 +205,41 @@ Tensor Group::all_to_all(const Tensor& x, int64_t split_dim, int64_t concat_dim)
               x.size(split_dim), size_);
   const Tensor in = at::stack(x.tensor_split(size_, split_dim)).contiguous();
   Tensor out = at::empty_like(in);
-  issue("all-to-all", (size_ - 1) * bytes_of(in) / size_, {out, in}, [&](c10d::Backend& backend) {
-    Tensor input = in;
-    std::vector<int64_t> even;
-    return backend.alltoall_base(out, input, even, even);
-  }).wait();
+  issue("all-to-all", (size_ - 1) * bytes_of(in) / size_, in, {out, in},
+        [&](c10d::Backend& backend) {
+          Tensor input = in;
+          std::vector<int64_t> even;
+          return backend.alltoall_base(out, input, even, even);
+        })
+      .wait();
   return at::cat(out.unbind(0), concat_dim);
 }
 
 Pending Group::start_send(const Tensor& x, int64_t to, int64_t tag) const {
   TITAN_CHECK(state_ && to != rank_ && x.is_contiguous(), "send to rank {} of axis {}", to, axis_);
-  return issue("send", bytes_of(x), {x}, [&](c10d::Backend& backend) {
+  return guarded("send", bytes_of(x), [&](const std::string& what, int64_t ticket) {
+    ShapeCheck::Announcement announcement;
+    if (state_->shapes) announcement = state_->shapes->announce(x, to);
     std::vector<Tensor> tensors{x};
-    return backend.send(tensors, static_cast<int>(to), static_cast<int>(tag));
+    auto work = state_->backend->send(tensors, static_cast<int>(to), static_cast<int>(tag));
+    return Pending(std::make_unique<Pending::State>(
+        Pending::State{
+        {std::move(work)}, what, state_->context, {x}, ticket, std::move(announcement)}));
   });
 }
 
 Pending Group::start_receive(Tensor& out, int64_t from, int64_t tag) const {
   TITAN_CHECK(state_ && from != rank_ && out.is_contiguous(), "receive from rank {} of axis {}",
               from, axis_);
-  return issue("receive", 0, {out}, [&](c10d::Backend& backend) {
+  return guarded("receive", 0, [&](const std::string& what, int64_t ticket) {
+    if (state_->shapes) {
+      const auto problem = state_->shapes->expect(out, from);
+      if (problem) fail(*state_->context, what, *problem, kOtherShapes);
+    }
     std::vector<Tensor> tensors{out};
-    return backend.recv(tensors, static_cast<int>(from), static_cast<int>(tag));
+    auto work = state_->backend->recv(tensors, static_cast<int>(from), static_cast<int>(tag));
+    return Pending(std::make_unique<Pending::State>(
+        Pending::State{{std::move(work)}, what, state_->context, {out}, ticket}));
   });
 }
 
@@ -219,7 +248,14 @@ Pending Group::start_turn(const Tensor& out, Tensor& in, int64_t tag) const {
               "a turn of the ring over axis {}", axis_);
   const int next = static_cast<int>((rank_ + 1) % size_);
   const int previous = static_cast<int>((rank_ + size_ - 1) % size_);
-  return issue_all("send", bytes_of(out), {out, in}, [&](c10d::Backend& backend) {
+  return guarded("send", bytes_of(out), [&](const std::string& what, int64_t ticket) {
+    ShapeCheck::Announcement announcement;
+    if (state_->shapes) {
+      announcement = state_->shapes->announce(out, next);
+      const auto problem = state_->shapes->expect(in, previous);
+      if (problem) fail(*state_->context, what, *problem, kOtherShapes);
+    }
+    c10d::Backend& backend = *state_->backend;
     std::vector<Tensor> outgoing{out}, incoming{in};
     std::vector<c10::intrusive_ptr<c10d::Work>> works;
     const auto send = [&] { works.push_back(backend.send(outgoing, next, static_cast<int>(tag))); };
@@ -231,14 +267,15 @@ Pending Group::start_turn(const Tensor& out, Tensor& in, int64_t tag) const {
     works.push_back(backend.recv(incoming, previous, static_cast<int>(tag)));
     if (rank_ % 2 == 1) send();
     if (joined) works = {backend.endCoalescing()};
-    return works;
+    return Pending(std::make_unique<Pending::State>(Pending::State{
+        std::move(works), what, state_->context, {out, in}, ticket, std::move(announcement)}));
   });
 }
 
 void Group::broadcast(Tensor& x, int64_t from) const {
   if (!state_) return;
   TITAN_CHECK(x.is_contiguous(), "broadcast of a tensor with gaps");
-  issue("broadcast", rank_ == from ? bytes_of(x) : 0, {x}, [&](c10d::Backend& backend) {
+  issue("broadcast", rank_ == from ? bytes_of(x) : 0, x, {x}, [&](c10d::Backend& backend) {
     std::vector<Tensor> tensors{x};
     c10d::BroadcastOptions options;
     options.rootRank = from;

@@ -1,5 +1,6 @@
 // A group of ranks that take part in collectives together: the ranks along one axis of the mesh.
-// Every member must call the same collectives in the same order with the same shapes. The default
+// Every member must call the same collectives in the same order with the same shapes; on Gloo,
+// other shapes are an error with a name (shape_check.h). The default
 // group of one rank is the identity and calls nothing, so callers need no `if`.
 #pragma once
 
@@ -87,7 +88,8 @@ class Group {
   // `out` of size * n elements from `in` of n, and the other way round; shapes do not matter.
   Pending start_all_gather(at::Tensor& out, const at::Tensor& in) const;
   Pending start_reduce_scatter(at::Tensor& out, const at::Tensor& in) const;
-  // Messages between two ranks with the same tag arrive in order. Shapes must agree.
+  // Messages between two ranks with the same tag arrive in order. Shapes must agree. The first
+  // receive from a rank may wait for that rank to send.
   Pending start_send(const at::Tensor& x, int64_t to, int64_t tag) const;
   Pending start_receive(at::Tensor& out, int64_t from, int64_t tag) const;
   // Both at once, where every rank of the group sends to the next one and receives from the one
@@ -101,11 +103,13 @@ class Group {
 
  private:
   struct State;
-  Pending issue_all(
-      const char* collective, int64_t bytes, std::vector<at::Tensor> tensors,
-      const std::function<std::vector<c10::intrusive_ptr<c10d::Work>>(c10d::Backend&)>& call) const;
-  Pending issue(const char* collective, int64_t bytes, std::vector<at::Tensor> tensors,
-                const std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>& call) const;
+  using Call = std::function<c10::intrusive_ptr<c10d::Work>(c10d::Backend&)>;
+  // A collective of all ranks; `in` is what must be of one size on all of them.
+  Pending issue(const char* collective, int64_t bytes, const at::Tensor& in,
+                std::vector<at::Tensor> tensors, const Call& call) const;
+  // Counts and records, then body(what, ticket of the record); what it throws names this place.
+  template <typename Body>
+  Pending guarded(const char* collective, int64_t bytes, const Body& body) const;
 
   std::shared_ptr<const State> state_;  // null: one rank
   std::string axis_ = "self";

@@ -50,4 +50,10 @@ at::Tensor Box::of(const at::Tensor& tensor) const {
   return part;
 }
 
+Box Placement::owned_of_whole() const {
+  Box box = owned;
+  for (size_t d = 0; d < box.begin.size(); ++d) box.begin[d] += part.begin[d];
+  return box;
+}
+
 }  // namespace titan::comm

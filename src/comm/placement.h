@@ -47,6 +47,8 @@ struct Placement {
   // once over pp, dp_shard, cp and tp, so that norms and checkpoints count it once.
   Box owned;
 
+  // `owned`, counted from the whole tensor's begin.
+  Box owned_of_whole() const;
   bool is_whole() const { return part.shape == shape && owned.shape == shape; }
 };
 

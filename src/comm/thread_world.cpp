@@ -222,19 +222,20 @@ struct ThreadWorld::Hubs {
   }
 };
 
-ThreadWorld::ThreadWorld(int64_t size) : size_(size), hubs_(std::make_shared<Hubs>()) {}
+ThreadWorld::ThreadWorld(int64_t size, BackendDecorator decorate)
+    : size_(size), decorate_(std::move(decorate)), hubs_(std::make_shared<Hubs>()) {}
 ThreadWorld::~ThreadWorld() = default;
 
-GroupMaker ThreadWorld::maker(int64_t rank, std::shared_ptr<RankContext> context,
-                              const BackendWrap& wrap) const {
-  return [hubs = hubs_, rank, context, wrap](const std::string& axis, const std::string& id,
-                                             const std::vector<int64_t>& ranks) {
+GroupMaker ThreadWorld::maker(int64_t rank, std::shared_ptr<RankContext> context) const {
+  return [hubs = hubs_, decorate = decorate_, rank, context](
+             const std::string& axis, const std::string& id, const std::vector<int64_t>& ranks) {
     const auto me = std::find(ranks.begin(), ranks.end(), rank);
     TITAN_CHECK(me != ranks.end(), "rank {} is not in group {}", rank, id);
     const auto size = static_cast<int64_t>(ranks.size());
     c10::intrusive_ptr<c10d::Backend> backend =
         c10::make_intrusive<ThreadBackend>(me - ranks.begin(), size, hubs->get(id, size));
-    return Group(axis, wrap ? wrap(std::move(backend)) : std::move(backend), context);
+    if (decorate) backend = decorate(std::move(backend), axis, context);
+    return Group(axis, std::move(backend), context);
   };
 }
 

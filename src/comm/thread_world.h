@@ -17,14 +17,15 @@ class Backend;
 
 namespace titan::comm {
 
-// Puts something between a group and its backend: tests tamper with messages, benchmarks delay
-// them.
-using BackendWrap =
-    std::function<c10::intrusive_ptr<c10d::Backend>(c10::intrusive_ptr<c10d::Backend> backend)>;
+// Stands between a group of one rank and its backend: whoever checks a layout watches or breaks its
+// collectives with it. Called for every group that a rank makes.
+using BackendDecorator = std::function<c10::intrusive_ptr<c10d::Backend>(
+    c10::intrusive_ptr<c10d::Backend> backend, const std::string& axis,
+    const std::shared_ptr<const RankContext>& context)>;
 
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int64_t size);
+  explicit ThreadWorld(int64_t size, BackendDecorator decorate = nullptr);
   ~ThreadWorld();
 
   // Makes groups for rank `rank`; usable from that rank's thread.
@@ -37,6 +38,7 @@ class ThreadWorld {
  private:
   struct Hubs;
   int64_t size_;
+  BackendDecorator decorate_;
   std::shared_ptr<Hubs> hubs_;
 };
 
