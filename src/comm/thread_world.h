@@ -29,8 +29,7 @@ class ThreadWorld {
   ~ThreadWorld();
 
   // Makes groups for rank `rank`; usable from that rank's thread.
-  GroupMaker maker(int64_t rank, std::shared_ptr<RankContext> context,
-                   const BackendWrap& wrap = nullptr) const;
+  GroupMaker maker(int64_t rank, std::shared_ptr<RankContext> context) const;
 
   // Runs body(rank) on `size` threads and waits for all; rethrows the first failure.
   void run(const std::function<void(int64_t rank)>& body) const;

@@ -44,18 +44,25 @@ void check_batch(const JobConfig& config, Problems& problems) {
   }
 }
 
+// Each tensor- and context-parallel rank gets one piece of a sequence, with head-tail balance two.
+void check_sequence(const char* key, int64_t seq_len, const Parallelism& axes, Problems& problems) {
+  const int64_t tp = axes.tensor_parallel_degree;
+  const int64_t cp = axes.context_parallel_degree;
+  const bool two = cp > 1 && axes.context_parallel_load_balancer == "headtail";
+  const int64_t pieces = tp * cp * (two ? 2 : 1);
+  if (seq_len % pieces == 0) return;
+  problems.push_back({key, fmt::format("{} = {} is not a multiple of tensor_parallel_degree {} x "
+                                       "context_parallel_degree {}{} — use {}",
+                                       key, seq_len, tp, cp, two ? " x 2 (headtail)" : "",
+                                       nearest_multiples(seq_len, pieces))});
+}
+
 void check_parallelism(const JobConfig& config, Problems& problems) {
   const auto& axes = config.parallelism;
   const int64_t tp = axes.tensor_parallel_degree;
-  const int64_t cp = axes.context_parallel_degree;
-  const int64_t pieces = tp * 2 * cp;
-  const int64_t seq_len = config.training.seq_len;
-  if ((tp > 1 || cp > 1) && seq_len % pieces != 0) {
-    problems.push_back(
-        {"training.seq_len",
-         fmt::format("training.seq_len = {} is not a multiple of 2 * "
-                     "tensor_parallel_degree {} * context_parallel_degree {} — use {}",
-                     seq_len, tp, cp, nearest_multiples(seq_len, pieces))});
+  check_sequence("training.seq_len", config.training.seq_len, axes, problems);
+  if (config.validation.enable) {
+    check_sequence("validation.seq_len", config.validation.seq_len, axes, problems);
   }
   const int64_t etp = axes.expert_tensor_parallel_degree;
   // llama4_17bx16e and 17bx128e of TorchTitan set both to 8.

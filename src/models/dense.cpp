@@ -78,9 +78,8 @@ void DenseModel::visit(const ParameterVisitor& visitor) {
     visitor(at + "attention_norm.weight", attention_norm, kOnes);
     visitor(at + "ffn_norm.weight", ffn_norm, kOnes);
   }
-  if (!part_.output) return;
-  visitor("norm.weight", norm_, kOnes);
-  if (!args_.tied) visitor("output.weight", output_, output_init(args_));
+  if (part_.norm) visitor("norm.weight", norm_, kOnes);
+  if (part_.output && !args_.tied) visitor("output.weight", output_, output_init(args_));
 }
 
 const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device,
@@ -115,7 +114,7 @@ Tensor DenseModel::run_blocks(const Tensor& input, nn::BlockRunner& runner,
                                           block_view);
                    });
   }
-  return part_.output ? ops::rms_norm(x, runner.parameter(norm_), args_.norm_eps) : x;
+  return part_.norm ? ops::rms_norm(x, runner.parameter(norm_), args_.norm_eps) : x;
 }
 
 Tensor DenseModel::hidden(const Tensor& x, nn::BlockRunner& runner, const Tensor& positions) {

@@ -34,8 +34,8 @@ class Model {
   // The part's forward pass, on this rank's tokens (nn::Axes). x: tokens [B, T] int64 where the
   // part begins with the embedding, else hidden states. positions [T] int64 of the tokens;
   // undefined: 0, 1, …. The result [B, T, dim] in the runner's dtype is what the next part takes,
-  // or comes after the last norm where the part ends with the output. Between parts and behind the
-  // last norm T is divided by the tensor-parallel ranks.
+  // or what the output projection takes. Between parts and behind the last norm T is divided by the
+  // tensor-parallel ranks.
   virtual at::Tensor hidden(const at::Tensor& x, nn::BlockRunner& runner,
                             const at::Tensor& positions = {}) = 0;
   // The same for the next T tokens of a generation; appends to the cache.
@@ -50,9 +50,10 @@ class Model {
 struct ModelPart {
   bool embedding = true;
   int64_t first_layer = 0, num_layers = 0;
+  bool norm = true;  // the last one
   bool output = true;
 
-  static ModelPart whole(const ModelArgs& args) { return {true, 0, args.num_layers, true}; }
+  static ModelPart whole(const ModelArgs& args) { return {true, 0, args.num_layers, true, true}; }
 };
 
 struct ParameterCount {

@@ -20,6 +20,9 @@ class BlockRunner {
   virtual void begin_pass() {}
   // Whether the backward passes that follow are the last of the step.
   virtual void set_last_pass(bool) {}
+  // No gradient of the step is to come: their reductions may start; they are not waited for.
+  // Collective. Without it finish_gradients() starts what is left.
+  virtual void start_reductions() {}
   // After the last backward pass of a step: every stored parameter has its gradient. Collective.
   virtual void finish_gradients() {}
 

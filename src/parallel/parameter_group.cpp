@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace titan::parallel {
@@ -158,8 +160,12 @@ void ParameterGroup::add(size_t parameter, const Tensor& gradient) {
 void ParameterGroup::reduce(const std::vector<Tensor>& gradients, bool last) {
   const at::NoGradGuard no_grad;
   drain();
-  Tensor packed = pack(gradients);
-  if (whole_sum_.defined()) packed.add_(std::exchange(whole_sum_, Tensor()));
+  Tensor packed = std::exchange(whole_sum_, Tensor());
+  if (!packed.defined()) {
+    packed = pack(gradients);
+  } else if (std::ranges::any_of(gradients, &Tensor::defined)) {
+    packed.add_(pack(gradients));
+  }
   if (!options_.shard_gradients && !last) {
     whole_sum_ = packed;
     return;
@@ -201,13 +207,18 @@ void ParameterGroup::keep_on_host(Tensor reduced) {
   kept_ = scope.mark();
 }
 
+void ParameterGroup::start_last_reduction() {
+  if (has_reduced_ && reduce_last_) return;
+  reduce(std::vector<Tensor>(shapes_.size()), true);
+  // Replicas alone have nothing to wait for.
+  if (options_.shard.is_identity()) drain();
+}
+
 void ParameterGroup::finish() {
   const at::NoGradGuard no_grad;
   // A group that no pass reached takes part in the reductions all the same: its peers may have
   // gradients.
-  if (!has_reduced_ || (has_reduced_ && !reduce_last_)) {
-    reduce(std::vector<Tensor>(shapes_.size()), true);
-  }
+  start_last_reduction();
   drain();
   replicating_.wait();
   kept_.wait_on_host();

@@ -69,6 +69,8 @@ class ParameterGroup {
   void reduce(const std::vector<at::Tensor>& gradients, bool last);
   // Adds the gradient of one parameter to what reduce() will take (a weight gradient put off).
   void add(size_t parameter, const at::Tensor& gradient);
+  // What was taken and added is all of the step: its reduction starts, unless reduce() was told so.
+  void start_last_reduction();
   // Waits for the reduction that reduce() started.
   void drain();
   // Whether the last pass of this step is reduced, or on its way: finish() may follow.

@@ -181,6 +181,10 @@ std::function<void(const Tensor&)> ShardedRunner::sink_of(const Tensor& weight) 
   return nullptr;
 }
 
+void ShardedRunner::start_reductions() {
+  for (auto& group : groups_) group->start_last_reduction();
+}
+
 void ShardedRunner::finish_gradients() {
   const at::NoGradGuard no_grad;
   for (auto& outputs : handed_out_) outputs.clear();

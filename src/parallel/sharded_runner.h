@@ -58,6 +58,7 @@ class ShardedRunner : public nn::BlockRunner,
                  const std::function<at::Tensor(const at::Tensor&)>& body) override;
 
   void set_last_pass(bool last) override { last_pass_ = last; }
+  void start_reductions() override;
   void finish_gradients() override;
 
   ops::WeightGradientSink* weight_gradient_sink() override { return this; }

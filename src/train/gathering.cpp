@@ -47,12 +47,8 @@ Gathering::Gathering(const TrainingState& state) : state_(state) {
 
 comm::Box Gathering::owned_at(int64_t rank, const std::string& parameter) const {
   const auto& shape = state_.mesh.shape;
-  comm::Placement at = placement_at(state_.args(), shape, state_.pipeline.get(), rank, parameter);
-  comm::Box owned = at.part;
-  for (size_t d = 0; d < owned.shape.size(); ++d) {
-    owned.begin[d] += at.owned.begin[d];
-    owned.shape[d] = at.owned.shape[d];
-  }
+  comm::Box owned =
+      placement_at(state_.args(), shape, state_.pipeline.get(), rank, parameter).owned_of_whole();
   if (comm::coordinates_of(shape, rank).dp_replicate > 0) owned.shape[0] = 0;
   return owned;
 }

@@ -142,8 +142,7 @@ Job make_job(const config::JobConfig& config, const World& world) {
   const auto& training = config.training;
   const models::ModelArgs args = models::resolve(config.model, training.seq_len);
   const comm::MeshShape shape = mesh_shape(config, args, world.size);
-  const auto pipeline =
-      make_pipeline(config.parallelism, args.num_layers, training.local_batch_size);
+  const auto pipeline = make_pipeline(config.parallelism, args, training.local_batch_size);
   if (pipeline) {
     const auto& plan = pipeline->plan;
     for (const auto& warning : plan.warnings) log::warning("{}", warning);

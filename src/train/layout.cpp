@@ -39,15 +39,15 @@ comm::MeshShape degrees(const config::Parallelism& p, int64_t world, Problems& p
   return shape;
 }
 
-void check_sequence(const char* key, int64_t seq_len, const comm::MeshShape& shape, bool head_tail,
-                    Problems& problems) {
-  const int64_t pieces = shape.tp * shape.cp * (shape.cp > 1 && head_tail ? 2 : 1);
-  if (seq_len % pieces == 0) return;
-  problems.push_back(fmt::format(
-      "{} = {} is not a multiple of tensor_parallel_degree {} x context_parallel_degree {}{} — use "
-      "{}",
-      key, seq_len, shape.tp, shape.cp, shape.cp > 1 && head_tail ? " x 2 (headtail)" : "",
-      nearest_multiples(seq_len, pieces)));
+// The gradient of a tied weight is summed between the first and the last rank.
+void check_tied_ends(const parallel::pipeline::Schedule& schedule) {
+  const int64_t first = schedule.rank_of_stage.front(), last = schedule.rank_of_stage.back();
+  const int64_t end = schedule.num_ranks - 1;
+  if (first == last || (std::min(first, last) == 0 && std::max(first, last) == end)) return;
+  throw Error(
+      "[pipeline] {} puts the first stage on rank {} and the last on rank {}, but the model's "
+      "embedding is also its output — put the two on ranks 0 and {}, or on one",
+      schedule.name, first, last, end);
 }
 
 void check_early_step(const config::JobConfig& config, const comm::MeshShape& shape,
@@ -69,22 +69,25 @@ void check_early_step(const config::JobConfig& config, const comm::MeshShape& sh
 }  // namespace
 
 std::shared_ptr<const Pipeline> make_pipeline(const config::Parallelism& parallelism,
-                                              int64_t num_layers, int64_t local_batch_size) {
+                                              const models::ModelArgs& args,
+                                              int64_t local_batch_size) {
   namespace pipeline = parallel::pipeline;
   if (parallelism.pipeline_parallel_degree == 1) return nullptr;
   auto result = std::make_shared<Pipeline>();
   // The runner of a stage gathers its parameters by itself.
-  result->plan = pipeline::make_plan(parallelism, num_layers, local_batch_size,
+  result->plan = pipeline::make_plan(parallelism, args.num_layers, local_batch_size,
                                      pipeline::GatherPolicy::kNever);
   result->microbatch_size = parallelism.pipeline_parallel_microbatch_size;
   for (const auto& stage : result->plan.stages) {
-    if (stage.norm != stage.output) {
-      throw Error(
-          "[parallelism] module_fqns_per_model_part puts norm and output into different stages — "
-          "name them in one");
-    }
-    result->parts.push_back({stage.embedding, stage.first_layer, stage.num_layers, stage.output});
+    result->parts.push_back(
+        {stage.embedding, stage.first_layer, stage.num_layers, stage.norm, stage.output});
   }
+  for (const auto& actions : result->plan.compute.per_rank) {
+    for (const auto& action : actions) {
+      result->splits_backward |= action.kind == pipeline::ActionKind::kBackwardInput;
+    }
+  }
+  if (args.tied) check_tied_ends(result->plan.compute);
   return result;
 }
 
@@ -115,10 +118,6 @@ comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelA
     problems.push_back(problem);
   }
   const bool dealt = head_tail(config.parallelism);
-  check_sequence("training.seq_len", config.training.seq_len, shape, dealt, problems);
-  if (config.validation.enable) {
-    check_sequence("validation.seq_len", config.validation.seq_len, shape, dealt, problems);
-  }
   if (shape.cp > 1 && problems.empty()) {
     // Ranks can differ by one head.
     for (const int64_t tp_rank : {int64_t{0}, shape.tp - 1}) {

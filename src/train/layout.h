@@ -12,12 +12,14 @@
 namespace titan::train {
 
 // Throws one Error that lists every broken rule with the numbers and the nearest legal values.
+// Rules that need neither the model nor the number of processes are config/rules.h's.
 comm::MeshShape mesh_shape(const config::JobConfig& config, const models::ModelArgs& args,
                            int64_t world_size);
 
 // Null without a pipeline. Throws Error for schedules and layers that do not fit.
 std::shared_ptr<const Pipeline> make_pipeline(const config::Parallelism& parallelism,
-                                              int64_t num_layers, int64_t local_batch_size);
+                                              const models::ModelArgs& args,
+                                              int64_t local_batch_size);
 
 // When gathered parameters are freed, by fsdp_reshard_after_forward or zero_stage.
 Reshard reshard_of(const config::JobConfig& config);

@@ -23,13 +23,7 @@ void place(std::map<std::string, Tensor>& whole, const comm::Placement& placemen
   Tensor& target = whole[placement.name];
   if (!target.defined()) target = at::zeros(placement.shape, part.options().requires_grad(false));
   const at::NoGradGuard no_grad;
-  const Tensor owned = placement.owned.of(part.detach());
-  comm::Box at = placement.part;
-  for (size_t d = 0; d < at.shape.size(); ++d) {
-    at.begin[d] += placement.owned.begin[d];
-    at.shape[d] = placement.owned.shape[d];
-  }
-  at.of(target).copy_(owned);
+  placement.owned_of_whole().of(target).copy_(placement.owned.of(part.detach()));
 }
 
 struct Batch {
@@ -66,6 +60,7 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
   parallelism.pipeline_parallel_degree = c.shape.pp;
   parallelism.pipeline_parallel_schedule = c.schedule;
   parallelism.pipeline_parallel_layers_per_stage = c.layers_per_stage;
+  if (!c.modules.empty()) parallelism.module_fqns_per_model_part = c.modules;
   parallelism.pipeline_parallel_first_stage_less_layers = 0;
   parallelism.pipeline_parallel_last_stage_less_layers = 0;
   const int64_t local_batch = c.global_batch / c.accumulation / c.shape.data();
@@ -82,7 +77,7 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
                 .whole_gradients = c.whole_gradients,
                 .offload = c.offload,
                 .early_step = c.early_step,
-                .pipeline = make_pipeline(parallelism, c.args.num_layers, local_batch)});
+                .pipeline = make_pipeline(parallelism, c.args, local_batch)});
   state.max_norm = c.max_norm;
   state.lr.fill_(0.002);
   for (int64_t step = 0; step < c.steps; ++step) {
@@ -92,7 +87,6 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
     for (int64_t a = 0; a < c.accumulation; ++a)
       micro.push_back(part_of(micro_batch(c, mesh, batch, a), state.axes().context));
     const StepResult result = train_step(state, micro, [&](std::span<const Tensor> gradients) {
-      if (c.break_gradients) c.break_gradients(state, mesh.rank);
       if (step > 0 || mesh.at.dp_replicate > 0) return;
       const std::lock_guard lock(mutex);
       for (size_t i = 0; i < gradients.size(); ++i) {
@@ -138,10 +132,10 @@ LayoutRun run_layout(const LayoutCase& c) {
   ops::install_saved_tensor_hooks();
   LayoutRun run;
   std::mutex mutex;
-  const comm::ThreadWorld world(c.shape.world());
+  const comm::ThreadWorld world(c.shape.world(), c.decorate);
   world.run([&](int64_t rank) {
     const auto context = std::make_shared<comm::RankContext>();
-    const auto maker = world.maker(rank, context, c.wrap);
+    const auto maker = world.maker(rank, context);
     run_rank(c, comm::make_mesh(c.shape, rank, maker, maker, context), run, mutex);
   });
   return run;
@@ -153,8 +147,7 @@ LayoutRun run_one_process(const LayoutCase& c) {
   one.accumulation = 1;
   one.recompute.reset();
   one.offload = one.early_step = false;
-  one.break_gradients = nullptr;
-  one.wrap = nullptr;
+  one.decorate = nullptr;
   return run_layout(one);
 }
 

@@ -3,7 +3,6 @@
 // CPU only.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,10 +33,10 @@ struct LayoutCase {
   bool overlap_tp = false;
   std::string schedule = "1F1B";
   std::optional<int64_t> layers_per_stage;
-  // Put between the groups of every rank and their messages; null: nothing.
-  comm::BackendWrap wrap;
-  // Breaks a run on purpose: called on every rank after each backward pass.
-  std::function<void(TrainingState&, int64_t rank)> break_gradients;
+  // The modules of each stage by name; empty: dealt evenly.
+  std::vector<std::vector<std::string>> modules;
+  // Watches or breaks the collectives of the layout.
+  comm::BackendDecorator decorate;
 };
 
 struct LayoutRun {

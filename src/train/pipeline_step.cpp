@@ -25,14 +25,8 @@ struct Flight {
 
 class Execution {
  public:
-  Execution(TrainingState& state, const MicroBatch& batch, const Tensor& scale)
-      : state_(state), batch_(batch), scale_(scale), loss_(at::zeros_like(scale)) {
-    for (const auto& rank : state.pipeline->plan.lowered.per_rank) {
-      for (const Action& action : rank) {
-        splits_ = splits_ || action.kind == ActionKind::kBackwardInput;
-      }
-    }
-  }
+  Execution(TrainingState& state, const MicroBatch& batch, const Tensor& scale, bool last)
+      : state_(state), batch_(batch), scale_(scale), loss_(at::zeros_like(scale)), last_(last) {}
 
   Tensor run() {
     const auto at = static_cast<size_t>(state_.mesh.at.pp);
@@ -98,7 +92,7 @@ class Execution {
   const MicroBatch& batch_;
   Tensor scale_;
   Tensor loss_;
-  bool splits_ = false;
+  bool last_;
   std::map<std::pair<int64_t, int64_t>, Flight> flights_;
   std::vector<comm::Pending> sent_;
 };
@@ -133,7 +127,7 @@ void Execution::forward(int64_t number, int64_t microbatch) {
     if (is_here(number - 1)) f.input = flight(number - 1, microbatch).output.detach();
     f.input.set_requires_grad(at::GradMode::is_enabled());
   }
-  const ops::DeferGradients deferral(splits_ ? &f.deferred : nullptr,
+  const ops::DeferGradients deferral(state_.pipeline->splits_backward ? &f.deferred : nullptr,
                                      s.runner->weight_gradient_sink());
   f.output = stage_forward(s, number > 0 ? f.input : batch.inputs, batch.positions);
   if (number + 1 < num_stages()) return;
@@ -195,7 +189,9 @@ void Execution::execute(const Action& action) {
       gradient = new_message(microbatch);
       return receive(gradient, number + 1, tag(number + 1, microbatch, true));
     }
-    case ActionKind::kReduce:   // after the last batch of a step: see train_step
+    case ActionKind::kReduce:
+      if (last_) stage(number).runner->start_reductions();
+      return;
     case ActionKind::kUnshard:  // the runner gathers and
     case ActionKind::kReshard:  // frees by itself
       return;
@@ -204,12 +200,13 @@ void Execution::execute(const Action& action) {
 
 }  // namespace
 
-Tensor pipeline_step(TrainingState& state, const MicroBatch& batch, const Tensor& scale) {
-  return Execution(state, batch, scale).run();
+Tensor pipeline_step(TrainingState& state, const MicroBatch& batch, const Tensor& scale,
+                     bool last) {
+  return Execution(state, batch, scale, last).run();
 }
 
 Tensor pipeline_loss(TrainingState& state, const MicroBatch& batch, const Tensor& scale) {
-  return Execution(state, batch, scale).run_forward_only();
+  return Execution(state, batch, scale, false).run_forward_only();
 }
 
 void sum_tied_gradients(TrainingState& state) {

@@ -9,8 +9,10 @@ namespace titan::train {
 
 // Forward and backward of one batch, cut into micro-batches of pipeline->microbatch_size sequences.
 // Gradients are left in the stages' parameter groups. Returns this rank's part of the sum of the
-// losses times `scale`: zero unless it holds the last stage. Collective over the pipeline.
-at::Tensor pipeline_step(TrainingState& state, const MicroBatch& batch, const at::Tensor& scale);
+// losses times `scale`: zero unless it holds the last stage. `last`: of the step; the reduction of
+// a stage's gradients then starts as soon as they are complete. Collective.
+at::Tensor pipeline_step(TrainingState& state, const MicroBatch& batch, const at::Tensor& scale,
+                         bool last);
 
 // The loss alone, stage after stage.
 at::Tensor pipeline_loss(TrainingState& state, const MicroBatch& batch, const at::Tensor& scale);

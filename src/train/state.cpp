@@ -24,10 +24,13 @@ const nlohmann::json& need(const nlohmann::json& json, const char* key) {
 int64_t Pipeline::stage_of(const models::ModelArgs& args, const std::string& name) const {
   const int64_t group = models::group_of(args, name);
   if (group == 0) return 0;
-  if (group == args.num_layers + 1) return num_stages() - 1;
+  const bool is_norm = name == "norm.weight";
   for (int64_t s = 0; s < num_stages(); ++s) {
     const auto& part = parts[static_cast<size_t>(s)];
-    if (group - 1 < part.first_layer + part.num_layers) return s;
+    const bool here = group <= args.num_layers ? group - 1 < part.first_layer + part.num_layers
+                      : is_norm                ? part.norm
+                                               : part.output;
+    if (here) return s;
   }
   throw InternalError("no stage holds " + name);
 }

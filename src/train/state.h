@@ -32,6 +32,7 @@ struct Pipeline {
   parallel::pipeline::Plan plan;
   std::vector<models::ModelPart> parts;  // of each stage
   int64_t microbatch_size = 1;           // sequences
+  bool splits_backward = false;          // weight gradients are made in actions of their own
 
   int64_t num_stages() const { return static_cast<int64_t>(parts.size()); }
   // The stage that holds the parameter called `name`; a tied output is the first stage's.

@@ -46,7 +46,7 @@ std::vector<Tensor> owned_gradients(TrainingState& state) {
 
 // Forward and backward of one batch; returns its loss without the graph.
 Tensor accumulate(TrainingState& state, const MicroBatch& batch, const Tensor& scale, bool last) {
-  if (state.pipeline) return pipeline_step(state, batch, scale);
+  if (state.pipeline) return pipeline_step(state, batch, scale, last);
   auto& progress = state.mesh.context->progress;
   progress.phase = "forward";
   const Tensor loss = [&] {

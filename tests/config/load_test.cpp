@@ -205,7 +205,15 @@ TEST_F(Rules, SequenceMustSplitOnlyWhenItIsSplit) {
   EXPECT_EQ(toml_refusal("[training]\nseq_len = 2047\n"), "");
   EXPECT_THAT(
       toml_refusal("[training]\nseq_len = 2047\n[parallelism]\ntensor_parallel_degree = 4\n"),
-      HasSubstr("use 2040 or 2048"));
+      HasSubstr("use 2044 or 2048"));
+  const std::string two =
+      "[training]\nseq_len = 2046\n[parallelism]\ncontext_parallel_degree = 2\n";
+  EXPECT_THAT(toml_refusal(two), HasSubstr("x 2 (headtail) — use 2044 or 2048"));
+  EXPECT_EQ(toml_refusal(two + "context_parallel_load_balancer = \"None\"\n"), "");
+  EXPECT_THAT(
+      toml_refusal(
+          "[validation]\nenable = true\nseq_len = 33\n[parallelism]\ntensor_parallel_degree = 2\n"),
+      HasSubstr("validation.seq_len = 33"));
 }
 
 TEST_F(Rules, CheckpointSettingsThatNeedEachOther) {
