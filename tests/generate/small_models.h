@@ -13,40 +13,35 @@
 #include "base/text.h"
 #include "data/tokenizer/tokenizer.h"
 #include "models/model.h"
+#include "support/tiny_args.h"
 
 namespace titan::generate {
 
+// Rows of vocabulary for every byte, and positions for what a test generates.
+inline models::ModelArgs small(models::ModelArgs args) {
+  args.vocab_size = 260;
+  args.max_seq_len = 64;
+  return args;
+}
+
 inline models::ModelArgs small_llama3() {
-  return {.family = "llama3",
-          .flavor = "test",
-          .dim = 32,
-          .num_layers = 3,
-          .num_heads = 4,
-          .num_kv_heads = 2,
-          .head_dim = 8,
-          .hidden_dim = 48,
-          .vocab_size = 260,
-          .max_seq_len = 64,
-          .rope_theta = 500000,
-          .rope_style = models::RopeStyle::kInterleaved};
+  auto args = small(models::tiny_llama3());
+  args.dim = 32;
+  args.head_dim = 8;
+  args.hidden_dim = 48;
+  args.rope_theta = 500000;
+  return args;
 }
 
 inline models::ModelArgs small_qwen3() {
-  return {.family = "qwen3",
-          .flavor = "test",
-          .dim = 24,
-          .num_layers = 2,
-          .num_heads = 4,
-          .num_kv_heads = 2,
-          .head_dim = 16,
-          .hidden_dim = 40,
-          .vocab_size = 260,
-          .max_seq_len = 64,
-          .norm_eps = 1e-6,
-          .rope_theta = 1000000,
-          .rope_style = models::RopeStyle::kHalves,
-          .qk_norm = true,
-          .tied = true};
+  auto args = small(models::tiny_qwen3());
+  args.dim = 24;
+  args.num_layers = 2;
+  args.head_dim = 16;
+  args.hidden_dim = 40;
+  args.norm_eps = 1e-6;
+  args.rope_theta = 1000000;
+  return args;
 }
 
 // As initialised, but with projections large enough that attention is peaked and every position

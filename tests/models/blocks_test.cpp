@@ -10,6 +10,7 @@
 #include "ops/live_bytes.h"
 #include "parallel/recompute_plan.h"
 #include "parallel/single_device.h"
+#include "support/tiny_args.h"
 
 namespace titan::models {
 namespace {
@@ -17,36 +18,25 @@ namespace {
 using parallel::RecomputePlan;
 
 ModelArgs block_llama() {
-  return {.family = "llama3",
-          .flavor = "tiny",
-          .dim = 32,
-          .num_layers = 3,
-          .num_heads = 4,
-          .num_kv_heads = 2,
-          .head_dim = 8,
-          .hidden_dim = 80,
-          .vocab_size = 50,
-          .max_seq_len = 32,
-          .rope_theta = 500000,
-          .rope_scaling = RopeScaling{}};
+  ModelArgs args = tiny_llama3();
+  args.dim = 32;
+  args.head_dim = 8;
+  args.hidden_dim = 80;
+  args.max_seq_len = 32;
+  args.rope_theta = 500000;
+  args.rope_scaling = RopeScaling{};
+  return args;
 }
 
 ModelArgs block_qwen() {
-  return {.family = "qwen3",
-          .flavor = "tiny",
-          .dim = 24,
-          .num_layers = 3,
-          .num_heads = 4,
-          .num_kv_heads = 2,
-          .head_dim = 16,
-          .hidden_dim = 72,
-          .vocab_size = 50,
-          .max_seq_len = 32,
-          .norm_eps = 1e-6,
-          .rope_theta = 1e6,
-          .rope_style = RopeStyle::kHalves,
-          .qk_norm = true,
-          .tied = true};
+  ModelArgs args = tiny_qwen3();
+  args.dim = 24;
+  args.head_dim = 16;
+  args.hidden_dim = 72;
+  args.max_seq_len = 32;
+  args.norm_eps = 1e-6;
+  args.rope_theta = 1e6;
+  return args;
 }
 
 struct Outcome {

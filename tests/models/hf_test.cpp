@@ -6,35 +6,30 @@
 #include "base/error.h"
 #include "models/hf_config.h"
 #include "models/model.h"
+#include "support/tiny_args.h"
 
 namespace titan::models {
 namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-ModelArgs llama() {
-  ModelArgs args;
-  args.family = "llama3";
-  args.flavor = "tiny";
+ModelArgs sized(ModelArgs args) {
   args.dim = 24;
-  args.num_layers = 2;
   args.num_heads = 3;
   args.num_kv_heads = 1;
   args.head_dim = 8;
-  args.hidden_dim = 32;
-  args.vocab_size = 50;
   args.rope_theta = 500000;
+  return args;
+}
+
+ModelArgs llama() {
+  ModelArgs args = sized(tiny_llama3());
   args.rope_scaling = RopeScaling{};
   return args;
 }
 
 ModelArgs qwen3() {
-  ModelArgs args = llama();
-  args.family = "qwen3";
-  args.rope_scaling.reset();
-  args.rope_style = RopeStyle::kHalves;
-  args.qk_norm = true;
-  args.tied = true;
+  ModelArgs args = sized(tiny_qwen3());
   args.norm_eps = 1e-6;
   return args;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/tiny.h"
+#include "support/tiny_args.h"
 #include "train/assembly.h"
 #include "train/step.h"
 
@@ -11,17 +12,9 @@ namespace titan::train {
 namespace {
 
 models::ModelArgs tiny() {
-  return {.family = "llama3",
-          .flavor = "tiny",
-          .dim = 16,
-          .num_layers = 2,
-          .num_heads = 2,
-          .num_kv_heads = 1,
-          .head_dim = 8,
-          .hidden_dim = 24,
-          .vocab_size = 40,
-          .max_seq_len = 12,
-          .rope_theta = 10000};
+  auto args = models::tiny_llama3();
+  args.num_layers = 2;
+  return args;
 }
 
 TrainingState make_tiny(at::ScalarType stored, at::ScalarType compute, double max_norm = 0.5) {
