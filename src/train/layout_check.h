@@ -23,7 +23,7 @@ struct LayoutCase {
   int64_t accumulation = 1;
   int64_t seq_len = 12;
   int64_t steps = 20;
-  double max_norm = 0.5;  // bites
+  double max_norm = 0.3;  // bites
   Reshard reshard = Reshard::kDefault;
   bool whole_gradients = false;
   bool offload = false, early_step = false;

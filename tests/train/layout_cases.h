@@ -80,7 +80,6 @@ inline LayoutCase mix_case(const comm::MeshShape& shape) {
           .global_batch = 16,
           .accumulation = 2,
           .seq_len = 16,
-          .max_norm = 0.3,
           .recompute = ops::Kept::kExpensive};
 }
 
