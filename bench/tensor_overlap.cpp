@@ -61,8 +61,11 @@ class DelayedBackend : public comm::WrappedBackend {
 constexpr int64_t kTokens = 512, kDim = 512, kHidden = 2048;  // of all ranks
 
 // Seconds of a forward and backward pass on all ranks.
-double pass(const comm::ThreadWorld& world, int64_t ranks, const Link& link, bool overlap,
-            int64_t number) {
+double pass(int64_t ranks, const Link& link, bool overlap) {
+  const comm::ThreadWorld world(
+      ranks, [&](auto inner, const auto&, const auto&) -> c10::intrusive_ptr<c10d::Backend> {
+        return c10::make_intrusive<DelayedBackend>(inner, &link);
+      });
   const auto begin = Clock::now();
   world.run([&](int64_t rank) {
     at::set_num_threads(1);
@@ -70,9 +73,7 @@ double pass(const comm::ThreadWorld& world, int64_t ranks, const Link& link, boo
     for (int64_t r = 0; r < ranks; ++r) all.push_back(r);
     nn::Axes axes;
     const auto context = std::make_shared<comm::RankContext>();
-    axes.tp = world.maker(rank, context, [&](auto inner) -> c10::intrusive_ptr<c10d::Backend> {
-      return c10::make_intrusive<DelayedBackend>(inner, &link);
-    })("tp", "tp/" + std::to_string(number), all);
+    axes.tp = world.maker(rank, context)("tp", "tp", all);
     axes.overlap_tp = overlap;
     const auto leaf = [](at::IntArrayRef shape) { return at::ones(shape).requires_grad_(); };
     const nn::FeedForward p{leaf({kHidden / ranks, kDim}), leaf({kDim, kHidden / ranks}),
@@ -95,10 +96,8 @@ int main(int argc, char** argv) {
   const int64_t ranks = argc > 1 ? std::atoll(argv[1]) : 2;
   const int64_t rounds = argc > 2 ? std::atoll(argv[2]) : 15;
   const double share = argc > 3 ? std::atof(argv[3]) : 0.3;
-  const comm::ThreadWorld world(ranks);
-  int64_t number = 0;
   std::vector<double> compute;
-  for (int64_t i = 0; i < rounds; ++i) compute.push_back(pass(world, ranks, {}, false, number++));
+  for (int64_t i = 0; i < rounds; ++i) compute.push_back(pass(ranks, {}, false));
   const double alone = median(compute);
   // Two gathers and two reductions a pass.
   const double bytes = 4.0 * static_cast<double>((ranks - 1) * kTokens / ranks * kDim * 4);
@@ -106,8 +105,8 @@ int main(int argc, char** argv) {
   const double messages = bytes / link.bytes_per_s;
   std::vector<double> ratios, hidden;
   for (int64_t i = 0; i < rounds; ++i) {
-    const double plain = pass(world, ranks, link, false, number++);
-    const double apart = pass(world, ranks, link, true, number++);
+    const double plain = pass(ranks, link, false);
+    const double apart = pass(ranks, link, true);
     ratios.push_back(plain / apart);
     hidden.push_back((plain - apart) / messages);
   }

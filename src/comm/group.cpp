@@ -117,8 +117,8 @@ Pending Group::issue(const char* collective, int64_t bytes, const Tensor& in,
       const auto problem = state_->shapes->compare(collective, in);
       if (problem) fail(*state_->context, what, *problem, kOtherShapes);
     }
-    return Pending(std::make_unique<Pending::State>(
-        Pending::State{{call(*state_->backend)}, what, state_->context, std::move(tensors), ticket}));
+    return Pending(std::make_unique<Pending::State>(Pending::State{
+        {call(*state_->backend)}, what, state_->context, std::move(tensors), ticket}));
   });
 }
 
@@ -222,8 +222,7 @@ Pending Group::start_send(const Tensor& x, int64_t to, int64_t tag) const {
     if (state_->shapes) announcement = state_->shapes->announce(x, to);
     std::vector<Tensor> tensors{x};
     auto work = state_->backend->send(tensors, static_cast<int>(to), static_cast<int>(tag));
-    return Pending(std::make_unique<Pending::State>(
-        Pending::State{
+    return Pending(std::make_unique<Pending::State>(Pending::State{
         {std::move(work)}, what, state_->context, {x}, ticket, std::move(announcement)}));
   });
 }

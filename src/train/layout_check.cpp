@@ -64,20 +64,19 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
   parallelism.pipeline_parallel_first_stage_less_layers = 0;
   parallelism.pipeline_parallel_last_stage_less_layers = 0;
   const int64_t local_batch = c.global_batch / c.accumulation / c.shape.data();
-  TrainingState state =
-      assemble(c.args, mesh,
-               {.parameter_dtype = c.parameter_dtype,
-                .compute_dtype = c.compute_dtype,
-                .seed = 11,
-                .plan = plan,
-                .context_method = c.context_method,
-                .head_tail = c.head_tail,
-                .overlap_tp = c.overlap_tp,
-                .reshard = c.reshard,
-                .whole_gradients = c.whole_gradients,
-                .offload = c.offload,
-                .early_step = c.early_step,
-                .pipeline = make_pipeline(parallelism, c.args, local_batch)});
+  TrainingState state = assemble(c.args, mesh,
+                                 {.parameter_dtype = c.parameter_dtype,
+                                  .compute_dtype = c.compute_dtype,
+                                  .seed = 11,
+                                  .plan = plan,
+                                  .context_method = c.context_method,
+                                  .head_tail = c.head_tail,
+                                  .overlap_tp = c.overlap_tp,
+                                  .reshard = c.reshard,
+                                  .whole_gradients = c.whole_gradients,
+                                  .offload = c.offload,
+                                  .early_step = c.early_step,
+                                  .pipeline = make_pipeline(parallelism, c.args, local_batch)});
   state.max_norm = c.max_norm;
   state.lr.fill_(0.002);
   for (int64_t step = 0; step < c.steps; ++step) {

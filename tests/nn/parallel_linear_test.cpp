@@ -28,14 +28,14 @@ constexpr double kEqual = 1e-12;
 using Body = std::function<void(const Axes&, comm::RankContext&)>;
 
 void on_ranks(int64_t size, bool overlap, const Body& body,
-              const comm::BackendWrap& wrap = nullptr) {
-  const comm::ThreadWorld world(size);
+              const comm::BackendDecorator& decorate = nullptr) {
+  const comm::ThreadWorld world(size, decorate);
   world.run([&](int64_t rank) {
     const auto context = std::make_shared<comm::RankContext>();
     std::vector<int64_t> ranks;
     for (int64_t r = 0; r < size; ++r) ranks.push_back(r);
     Axes axes;
-    axes.tp = world.maker(rank, context, wrap)("tp", "tp", ranks);
+    axes.tp = world.maker(rank, context)("tp", "tp", ranks);
     axes.overlap_tp = overlap;
     body(axes, *context);
   });
@@ -71,7 +71,8 @@ struct Outcome {
   int64_t bytes = 0;
 };
 
-std::vector<Outcome> run(int64_t size, bool overlap, const comm::BackendWrap& wrap = nullptr) {
+std::vector<Outcome> run(int64_t size, bool overlap,
+                         const comm::BackendDecorator& decorate = nullptr) {
   std::vector<Outcome> outcomes(static_cast<size_t>(size));
   on_ranks(
       size, overlap,
@@ -83,7 +84,7 @@ std::vector<Outcome> run(int64_t size, bool overlap, const comm::BackendWrap& wr
         outcome.gradients = {l.x.grad(), l.up.grad(), l.gate.grad(), l.down.grad()};
         for (const auto& [key, sum] : context.traffic.sums()) outcome.bytes += sum.bytes;
       },
-      wrap);
+      decorate);
   return outcomes;
 }
 
@@ -141,9 +142,10 @@ TEST(ParallelLinear, ALostOrMisplacedChunkIsSeen) {
   for (int number = 0; number < 12; ++number) {
     for (const bool swap : {false, true}) {
       if (swap && number % 2 == 0) continue;
-      const auto tampered = run(3, true, [&](auto inner) -> c10::intrusive_ptr<c10d::Backend> {
-        return c10::make_intrusive<Tampering>(inner, number, swap);
-      });
+      const auto tampered = run(
+          3, true, [&](auto inner, const auto&, const auto&) -> c10::intrusive_ptr<c10d::Backend> {
+            return c10::make_intrusive<Tampering>(inner, number, swap);
+          });
       // The second pass's output is not compared, nor are the sums that lead to it.
       const bool unread = number == 6 || number == 7;
       if (unread) continue;
@@ -184,7 +186,7 @@ Strings events_of(int64_t size, const Body& body) {
         events = nullptr;
         at::removeCallback(handle);
       },
-      [](auto inner) -> c10::intrusive_ptr<c10d::Backend> {
+      [](auto inner, const auto&, const auto&) -> c10::intrusive_ptr<c10d::Backend> {
         return c10::make_intrusive<Observed>(inner);
       });
   return seen;

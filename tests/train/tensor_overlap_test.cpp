@@ -129,13 +129,13 @@ TEST(TensorOverlap, ALostMessageIsSeen) {
   // One block: two gathers and two reductions each way, two messages each.
   for (int lost = 0; lost < 16; ++lost) {
     c.overlap_tp = true;
-    c.wrap = [lost](auto inner) -> c10::intrusive_ptr<c10d::Backend> {
+    c.decorate = [lost](auto inner, const auto&, const auto&) -> c10::intrusive_ptr<c10d::Backend> {
       return c10::make_intrusive<Losing>(inner, lost);
     };
     const auto d = difference(run_layout(c), expected);
     EXPECT_GT(std::max(d.gradient, d.loss), 1e-6) << "message " << lost;
   }
-  c.wrap = nullptr;
+  c.decorate = nullptr;
   EXPECT_LE(difference(run_layout(c), expected).gradient, 1e-11);
 }
 
