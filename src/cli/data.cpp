@@ -20,6 +20,7 @@ namespace {
 struct DataCommand {
   std::vector<std::string> paths;
   std::string text_key = "text", text_document = "line", split = "train", tokenizer;
+  bool documents = false;
   int64_t limit = -1, seq_len = 2048, batch_size = 8, threads = 0, passes = 1;
 };
 
@@ -158,7 +159,14 @@ void data_samples(const DataCommand& command) {
         ids.push_back(batch->labels[i]);
       }
       if (ids.empty()) continue;
-      print_line(nlohmann::json(ids).dump());
+      if (command.documents) {
+        const auto first = batch->documents.begin() + static_cast<std::ptrdiff_t>(begin);
+        const std::vector<int32_t> documents(first,
+                                             first + static_cast<std::ptrdiff_t>(ids.size()) - 1);
+        print_line(nlohmann::ordered_json({{"ids", ids}, {"documents", documents}}).dump());
+      } else {
+        print_line(nlohmann::json(ids).dump());
+      }
       ++printed;
     }
   }
@@ -234,6 +242,8 @@ int run_data(Arguments arguments) {
                                    "print packed samples as arrays of seq_len + 1 ids, one a line",
                                    command, data_samples);
   samples->add_option("--limit", command.limit, "how many (default: one pass over the data)");
+  samples->add_flag("--documents", command.documents,
+                    "print objects: the ids and, of each input, the number of its document");
   add_loader_options(*samples, command);
   auto* bench =
       add_data_command(app, "bench", "read, tokenise and pack everything; print the speed as JSON",

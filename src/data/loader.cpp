@@ -103,6 +103,7 @@ class Loader::Impl {
             .seq_len = options_.seq_len,
             .inputs = std::vector<int32_t>(n, 0),
             .labels = std::vector<int32_t>(n, kIgnoredLabel),
+            .documents = std::vector<int32_t>(n, 0),
             .valid_tokens = 0};
   }
 
@@ -278,12 +279,14 @@ class Loader::Impl {
   // Fills the rows of one worker. Without the lock: workers write different rows.
   void fill_rows(size_t worker, int64_t batch, Pending& pending, int64_t& valid, bool& exhausted) {
     std::vector<int32_t> sample(static_cast<size_t>(options_.seq_len) + 1);
+    std::vector<int32_t> documents(sample.size());
     for (int64_t row = 0; row < options_.local_batch_size; ++row) {
       const int64_t stream = stream_of(batch, row);
       auto& own = streams_.at(stream);
       if (own.worker != worker) continue;
       DataReport& report = pending.reports[worker];
-      const int64_t tokens = own.packed->next(extractors_[worker], sample.data(), report);
+      const int64_t tokens =
+          own.packed->next(extractors_[worker], sample.data(), documents.data(), report);
       pending.positions[static_cast<size_t>(row)] = {stream, own.packed->position()};
       if (tokens == 0) continue;
       ++report.samples;
@@ -293,6 +296,9 @@ class Loader::Impl {
       std::copy_n(sample.begin(), std::min(tokens, options_.seq_len),
                   pending.batch.inputs.begin() + begin);
       std::copy_n(sample.begin() + 1, tokens - 1, pending.batch.labels.begin() + begin);
+      std::fill(documents.begin() + tokens, documents.end(),
+                documents[static_cast<size_t>(tokens) - 1] + 1);
+      std::copy_n(documents.begin(), options_.seq_len, pending.batch.documents.begin() + begin);
     }
     exhausted = std::ranges::all_of(streams_, [&](const auto& own) {
       return own.second.worker != worker || own.second.packed->exhausted();

@@ -29,7 +29,10 @@ struct SampleBatch {
   int64_t seq_len = 0;
   std::vector<int32_t> inputs;  // [num_samples * seq_len], row-major
   std::vector<int32_t> labels;  // same shape; kIgnoredLabel where there is nothing to predict
-  int64_t valid_tokens = 0;     // labels that are not ignored
+  // Same shape: the number of each input's document within its row, 0, 1, …, as the packing knows
+  // it; what fills a row up behind the text counts as one more.
+  std::vector<int32_t> documents;
+  int64_t valid_tokens = 0;  // labels that are not ignored
 };
 
 // Changes when the tokenizer would give other ids; 16 hex digits, kept as "tokenizer" in a loader's

@@ -21,6 +21,7 @@ int64_t PackedStream::first_record(int64_t epoch) const {
 
 void PackedStream::seek(const StreamPosition& position) {
   buffer_.clear();
+  starts_.clear();
   head_ = 0;
   next_ = position;
   last_ = {};
@@ -105,26 +106,43 @@ bool PackedStream::append_document(TextExtractor& extractor, DataReport& report)
     next_.record += options_.num_streams;
     next_.used = 0;
     next_.start = found->start;
-    if (buffer_.size() > before) return true;
+    if (buffer_.size() > before) {
+      starts_.push_back(before);
+      return true;
+    }
   }
   return false;
 }
 
-int64_t PackedStream::next(TextExtractor& extractor, int32_t* out, DataReport& report) {
+// Forgets the tokens before head_.
+void PackedStream::drop_used() {
+  buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(head_));
+  std::erase_if(starts_, [&](size_t start) { return start < head_; });
+  for (size_t& start : starts_) start -= head_;
+  head_ = 0;
+}
+
+int64_t PackedStream::next(TextExtractor& extractor, int32_t* out, int32_t* documents,
+                           DataReport& report) {
   const int64_t wanted = options_.seq_len + 1;
-  if (head_ > 0 && pending() < wanted) {
-    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(head_));
-    head_ = 0;
-  }
+  if (head_ > 0 && pending() < wanted) drop_used();
   while (pending() < wanted && append_document(extractor, report)) {
   }
   const int64_t given = std::min(pending(), wanted);
   std::copy_n(buffer_.begin() + static_cast<std::ptrdiff_t>(head_), given, out);
+  auto start = std::ranges::upper_bound(starts_, head_);
+  int32_t document = 0;
+  for (int64_t i = 0; i < given; ++i) {
+    if (start != starts_.end() && *start == head_ + static_cast<size_t>(i)) {
+      ++document;
+      ++start;
+    }
+    documents[i] = document;
+  }
   head_ += static_cast<size_t>(given);
   if (pending() == 0) {
     if (buffer_.capacity() > (1u << 22)) buffer_.shrink_to_fit();
-    buffer_.clear();
-    head_ = 0;
+    drop_used();
   }
   if (given == 1) {
     ++report.unlabelled_tokens;

@@ -44,9 +44,11 @@ class PackedStream {
   void seek(const StreamPosition& position);
 
   // Writes the next sample to `out` (room for seq_len + 1 ids) and returns how many tokens it has:
-  // seq_len + 1, fewer for the last one of a finite set (at least 2), 0 when nothing is left. What
-  // was read is added to `report`.
-  int64_t next(TextExtractor& extractor, int32_t* out, DataReport& report);
+  // seq_len + 1, fewer for the last one of a finite set (at least 2), 0 when nothing is left. To
+  // `documents`, of the same room, goes the number of each token's document within the sample: 0
+  // for the first, the one that goes on from the sample before included. What was read is added to
+  // `report`.
+  int64_t next(TextExtractor& extractor, int32_t* out, int32_t* documents, DataReport& report);
   bool exhausted() const { return exhausted_ && pending() == 0; }
   // Valid between calls of next().
   StreamPosition position() const;
@@ -58,6 +60,7 @@ class PackedStream {
   bool append_document(TextExtractor& extractor, DataReport& report);
   void tokenize(TextExtractor& extractor, const FoundRecord& found, DataReport* report);
   void begin_epoch(DataReport& report);
+  void drop_used();
 
   int64_t stream_;
   PackingOptions options_;
@@ -66,8 +69,9 @@ class PackedStream {
   std::vector<int32_t>
       buffer_;  // tokens from head_ on are not used yet; all belong to the last document appended
   size_t head_ = 0;
-  StreamPosition next_;  // the document to append next (used tokens are skipped)
-  StreamPosition last_;  // the document appended last
+  std::vector<size_t> starts_;  // where documents begin in buffer_, ascending
+  StreamPosition next_;         // the document to append next (used tokens are skipped)
+  StreamPosition last_;         // the document appended last
   int64_t last_tokens_ = 0;
   int64_t tokens_in_epoch_ = 0;
   int64_t empty_epochs_ = 0;

@@ -41,7 +41,7 @@ class Readers {
     }
   }
 
-  // All samples of a step in the order of the run (inputs and the last label); empty when every
+  // All samples of a step in the order of the run (inputs, labels, documents); empty when every
   // reader is through.
   std::vector<Sample> step() {
     const int64_t micro = options_.global_batch_size / options_.local_batch_size /
@@ -59,6 +59,8 @@ class Readers {
                         batch->inputs.begin() + begin + batch->seq_len);
           sample.insert(sample.end(), batch->labels.begin() + begin,
                         batch->labels.begin() + begin + batch->seq_len);
+          sample.insert(sample.end(), batch->documents.begin() + begin,
+                        batch->documents.begin() + begin + batch->seq_len);
           samples.push_back(std::move(sample));
         }
       }
@@ -113,6 +115,44 @@ TEST(Loader, PacksDocumentsBetweenBosAndEosWithoutOverlap) {
   EXPECT_EQ(last->valid_tokens, 1);
   EXPECT_FALSE(loader.next());
   EXPECT_FALSE(loader.next());
+}
+
+using Ids = std::vector<int32_t>;
+
+TEST(Loader, NumbersTheDocumentsOfASample) {
+  const Folder folder;
+  const ByteTokenizer tokenizer;
+  Loader loader(options_for(folder.write("a.txt", "a\nbcdefghi\nj\nk\n"), 6), tokenizer);
+  // <s> a </s> <s> b c (d) | e f g h i </s> (<s>) | j </s> <s> k </s>
+  EXPECT_EQ(loader.next()->documents, (Ids{0, 0, 0, 1, 1, 1}));
+  const auto second = loader.next();
+  EXPECT_EQ(second->inputs, (Ids{'e', 'f', 'g', 'h', 'i', 257}));
+  EXPECT_EQ(second->documents, (Ids{0, 0, 0, 0, 0, 0}));
+  const auto last = loader.next();
+  EXPECT_EQ(last->inputs, (Ids{'j', 257, 256, 'k', 257, 0}));
+  EXPECT_EQ(last->documents, (Ids{0, 0, 1, 1, 1, 2}));  // what fills the row up is none of them
+  EXPECT_EQ(loader.empty_batch().documents, (Ids{0, 0, 0, 0, 0, 0}));
+}
+
+// No mark stands between its documents, and texts can hold the id of EOS.
+class MarklessTokenizer : public ByteTokenizer {
+ public:
+  std::optional<int32_t> bos_id() const override { return std::nullopt; }
+  std::optional<int32_t> eos_id() const override { return std::nullopt; }
+};
+
+class EosInTextTokenizer : public MarklessTokenizer {
+ public:
+  std::optional<int32_t> eos_id() const override { return '$'; }
+};
+
+TEST(Loader, KnowsDocumentsByTheirTextsNotByTheirMarks) {
+  const Folder folder;
+  const auto options = options_for(folder.write("a.txt", "ab\nc$d\nefg\n"), 7);
+  const MarklessTokenizer markless;
+  EXPECT_EQ(Loader(options, markless).next()->documents, (Ids{0, 0, 1, 1, 1, 2, 2}));
+  const EosInTextTokenizer marked;  // a b $ c $ d $ (e)
+  EXPECT_EQ(Loader(options, marked).next()->documents, (Ids{0, 0, 0, 1, 1, 1, 1}));
 }
 
 TEST(Loader, SampleComesFromStreamOfItsNumber) {
