@@ -6,17 +6,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/document_tiles.h"
 #include "ops/partial_attention_kernels.h"
 
 namespace titan::ops {
 namespace {
 
 using at::Tensor;
-
-// A score that no query sees. Finite, so that a row that sees nothing stays free of NaN; its
-// logsumexp is so low that the row's weight in a merge, and its probabilities under the logsumexp
-// of the whole softmax, are exactly 0.
-constexpr double kUnseen = -1e30;
 
 constexpr double kUnseenInHalf = -3e4;
 
@@ -31,16 +27,6 @@ at::ScalarType wide_dtype(const Tensor& x) {
 Tensor fold_heads(const Tensor& x, int64_t kv_heads) {
   if (x.size(1) == kv_heads) return x;
   return x.reshape({x.size(0), kv_heads, x.size(1) / kv_heads * x.size(2), x.size(3)});
-}
-
-Tensor repeat_heads(const Tensor& x, int64_t times) {
-  if (times == 1) return x;
-  return x.unsqueeze(2).expand({x.size(0), x.size(1), times, x.size(2), x.size(3)}).flatten(1, 2);
-}
-
-// The gradient of repeat_heads.
-Tensor sum_heads(const Tensor& x, int64_t times) {
-  return times == 1 ? x : x.unflatten(1, {x.size(1) / times, times}).sum(2);
 }
 
 // [B or 1, 1, 1, rows, S], true = hidden, for the queries [first, first + rows); undefined: all
@@ -140,6 +126,8 @@ PartialAttention partial_attention(const Tensor& q, const Tensor& k, const Tenso
   const at::NoGradGuard no_grad;
   TITAN_CHECK(!see.causal || q.size(2) == k.size(2), "causal attention of {} queries on {} keys",
               q.size(2), k.size(2));
+  const auto tiles = see.masked() ? document_tiles(see) : std::nullopt;
+  if (tiles) return tiled_attention(q, k, v, see.causal, *tiles);
   const auto kernel = attention_kernel(q, k.size(2), see.masked());
   if (kernel == AttentionKernel::kPlain) return reference::partial_attention(q, k, v, see);
   const int64_t kv = k.size(1), times = q.size(1) / kv;
@@ -159,6 +147,8 @@ AttentionGradients partial_attention_backward(const Tensor& grad, const Tensor& 
                                               const Tensor& v, const Tensor& out,
                                               const Tensor& logsumexp, const Visibility& see) {
   const at::NoGradGuard no_grad;
+  const auto tiles = see.masked() ? document_tiles(see) : std::nullopt;
+  if (tiles) return tiled_attention_backward(grad, q, k, v, out, logsumexp, see.causal, *tiles);
   const auto kernel = attention_kernel(q, k.size(2), see.masked());
   if (kernel == AttentionKernel::kPlain) {
     return reference::partial_attention_backward(grad, q, k, v, out, logsumexp, see);

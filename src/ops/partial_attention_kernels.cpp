@@ -25,6 +25,15 @@ constexpr int64_t kCudnnTokens = 64;
 
 }  // namespace
 
+Tensor repeat_heads(const Tensor& x, int64_t times) {
+  if (times == 1) return x;
+  return x.unsqueeze(2).expand({x.size(0), x.size(1), times, x.size(2), x.size(3)}).flatten(1, 2);
+}
+
+Tensor sum_heads(const Tensor& x, int64_t times) {
+  return times == 1 ? x : x.unflatten(1, {x.size(1) / times, times}).sum(2);
+}
+
 AttentionKernel attention_kernel(const Tensor& q, int64_t num_keys, bool masked) {
   if (q.is_cpu()) return masked ? AttentionKernel::kPlain : AttentionKernel::kCpuFlash;
   const auto dtype = q.scalar_type();

@@ -5,6 +5,15 @@
 
 namespace titan::ops {
 
+// A score that no query sees. Finite, so that a row that sees nothing stays free of NaN; its
+// logsumexp is so low that the row's weight in a merge, and its probabilities under the logsumexp
+// of the whole softmax, are exactly 0.
+constexpr double kUnseen = -1e30;
+
+// Each head `times` times, side by side, and the gradient of that.
+at::Tensor repeat_heads(const at::Tensor& x, int64_t times);
+at::Tensor sum_heads(const at::Tensor& x, int64_t times);
+
 // q [B, H, T, D], k and v [B, H, S, D]: equal numbers of heads. `mask` [B, 1, T, S] in the dtype of
 // q is added to the scores; kernels of kCudaEfficient alone take one. REQUIRES: not kPlain.
 PartialAttention run_attention_kernel(AttentionKernel kernel, const at::Tensor& q,

@@ -2,6 +2,8 @@
 
 #include "ops/attention.h"
 #include "ops/checks.h"
+#include "ops/document_tiles.h"
+#include "ops/partial_attention_kernels.h"
 
 namespace titan::ops {
 namespace {
@@ -84,6 +86,72 @@ TEST(PartialAttention, PartsMergeToTheWhole) {
     EXPECT_LE(distance(logsumexp, want.logsumexp), tolerance);
     EXPECT_GT(distance((part(0, 7).out + part(7, 1).out + part(8, 16).out) / 3, want.out), 1e-2);
   }
+}
+
+// Ids of the queries and of the keys, [2, T] and [2, S]; with `ascending` the CPU's tiles apply.
+Visibility packed(int64_t num_queries, int64_t num_keys, bool causal, bool ascending) {
+  const auto ids = [&](int64_t count, int64_t length) {
+    const Tensor column = at::arange(count, at::kLong);
+    const Tensor rows = at::stack({column.floor_divide(length), column.floor_divide(length + 2)});
+    return ascending ? rows : rows.flip(1);
+  };
+  Visibility see{.causal = causal, .query_documents = ids(num_queries, 5)};
+  see.key_documents = causal ? see.query_documents : ids(num_keys, 3) + 1;
+  return see;
+}
+
+TEST(PartialAttention, DocumentsMatchReferenceForwardAndBackward) {
+  for (const auto& [dtype, tolerance] :
+       std::vector<Precision>{{at::kDouble, 1e-12}, {at::kFloat, 5e-6}, {at::kBFloat16, 3e-2}}) {
+    for (const auto& shape : std::vector<PartialShape>{{2, 4, 2, 17, 9, 8}, {2, 3, 3, 33, 33, 6}}) {
+      for (const bool causal : {false, true}) {
+        for (const bool ascending : {true, false}) {
+          if (causal && shape.queries != shape.keys) continue;
+          const Tensor q = query_of(shape, dtype), k = key_of(shape, dtype, 2),
+                       v = key_of(shape, dtype, 3), grad = seeded(q.sizes(), dtype, 4);
+          const Visibility see = packed(shape.queries, shape.keys, causal, ascending);
+          EXPECT_EQ(document_tiles(see).has_value(), ascending);
+          const auto got = partial_attention(q, k, v, see);
+          const auto want = reference::partial_attention(q, k, v, see);
+          // What a row that sees nothing gives is not said, but for its weight.
+          const Tensor seen = want.logsumexp.gt(kUnseen / 2);
+          if (causal) EXPECT_TRUE(seen.all().item<bool>());
+          EXPECT_TRUE(at::equal(got.logsumexp.gt(kUnseen / 2), seen));
+          EXPECT_LE(distance(got.out * seen.unsqueeze(-1), want.out * seen.unsqueeze(-1)),
+                    tolerance);
+          EXPECT_LE(distance(got.logsumexp * seen, want.logsumexp * seen), tolerance);
+          // The whole softmax has keys that every row sees.
+          const auto whole = reference::partial_attention(q, k, v, {});
+          const auto& out = causal ? want.out : whole.out;
+          const auto& logsumexp = causal ? want.logsumexp : whole.logsumexp;
+          const auto back = partial_attention_backward(grad, q, k, v, out, logsumexp, see);
+          const auto expected =
+              reference::partial_attention_backward(grad, q, k, v, out, logsumexp, see);
+          EXPECT_LE(distance(back.q, expected.q), tolerance);
+          EXPECT_LE(distance(back.k, expected.k), tolerance);
+          EXPECT_LE(distance(back.v, expected.v), tolerance);
+        }
+      }
+    }
+  }
+}
+
+TEST(PartialAttention, DocumentTilesAreTheScoresThatAreSeen) {
+  const Visibility see = packed(12, 12, false, true);
+  const Tensor visible = see.query_documents.unsqueeze(2).eq(see.key_documents.unsqueeze(1));
+  Tensor covered = at::zeros({2, 12, 12}, at::kLong);
+  const auto tiles = document_tiles(see);
+  ASSERT_TRUE(tiles);
+  for (const auto& tile : *tiles) {
+    covered[tile.sample]
+        .narrow(0, tile.first_query, tile.num_queries)
+        .narrow(1, tile.first_key, tile.num_keys)
+        .add_(1);
+  }
+  EXPECT_TRUE(at::equal(covered, visible.to(at::kLong)));
+  Visibility other = packed(12, 12, true, true);
+  other.key_documents = other.key_documents + 1;
+  EXPECT_FALSE(document_tiles(other));  // a causal part of other keys
 }
 
 TEST(PartialAttention, RowsThatSeeNothingAreFiniteAndWeighNothing) {
