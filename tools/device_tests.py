@@ -262,6 +262,20 @@ def check_accumulation_equals_one_batch(session):
     return f"{compare('loss', run.column('loss'), reference.column('loss'), 1e-4):.1e}"
 
 
+def check_document_masks_equal_the_cpu(session):
+    words = ("--model.args.attn_mask_type", "block_causal", "--data.reset_positions")
+    result = []
+    for name, precision, tolerance in (("fp64", FP64, 1e-9), ("fp32", FP32, 1e-4)):
+        ours = session.small(f"documents_{name}", *precision, *words).column("loss")
+        cpu = session.small(f"documents_{name}_cpu", *precision, *words, device="cpu").column("loss")
+        result.append(f"{name} {compare(name, ours, cpu, tolerance):.1e}")
+    causal = session.cached("fp32", *FP32).column("loss")
+    expect(ours != causal, f"the mask changes nothing: {ours}")
+    bf16 = session.small("documents_bf16", *words).column("loss")
+    result.append(f"bf16 {compare('bf16', bf16, ours, 0.01):.1e}")
+    return ", ".join(result)
+
+
 def check_deterministic_runs_are_bit_equal(session):
     first = session.small("deterministic_1", "--debug.deterministic")
     second = session.small("deterministic_2", "--debug.deterministic")
@@ -331,7 +345,8 @@ def check_a_hidden_device_is_named(session):
 CLAIMS = [check_the_device_is_healthy, check_float32_losses_equal_the_cpu, check_the_loss_falls,
           check_float64_losses_equal_the_cpu, check_lower_precisions_follow_float32, check_recomputation_changes_nothing,
           check_a_sharded_group_of_one_changes_nothing, check_offload_changes_nothing_but_the_memory,
-          check_accumulation_equals_one_batch, check_deterministic_runs_are_bit_equal, check_a_resumed_run_is_bit_equal,
+          check_accumulation_equals_one_batch, check_document_masks_equal_the_cpu, check_deterministic_runs_are_bit_equal,
+          check_a_resumed_run_is_bit_equal,
           check_generation_equals_the_cpu, check_a_signal_ends_the_run_cleanly, check_a_hidden_device_is_named,
           check_memory_running_out_is_one_line]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/<model>.{json,safetensors}: what plain PyTorch computes for three tiny models.
+"""Writes tests/golden/<model>.{json,safetensors}: what plain PyTorch computes for tiny models.
 
 The modules below are written from the formulas of the papers and share nothing with titan's sources.
 Weights and tokens come from an integer hash that tests/models/golden_test.cpp computes too, so only
@@ -31,6 +31,9 @@ MODELS = {
                   hidden_dim=24, vocab_size=40, norm_eps=1e-6, rope_theta=1000000.0, interleaved=False,
                   qk_norm=True, tied=True, rope_scaling=None),
 }
+# Packed documents: attention stays inside each, positions restart; one starts in the last place of a sample.
+MODELS["llama2_documents"] = dict(MODELS["llama2"], documents=[[0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 2, 3],
+                                                               [0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2]])
 BATCH, TIME, STEPS = 2, 12, 10
 TRAINING = dict(lr=0.01, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, max_norm=0.5,
                 warmup_steps=3, min_lr_factor=0.1)
@@ -89,8 +92,19 @@ def batch(a, step):
     return torch.tensor([row[:-1] for row in ids]), torch.tensor(labels)
 
 
+def positions(a):
+    """[BATCH or 1, TIME]: counted from the start of each document."""
+    return torch.tensor([[t - row.index(row[t]) for t in range(TIME)] for row in a.get("documents", [[0] * TIME])])
+
+
+def visible(a):
+    """[BATCH or 1, 1, TIME, TIME]: which keys a query sees."""
+    ids = torch.tensor(a.get("documents", [[0] * TIME]))
+    return (ids[:, :, None] == ids[:, None, :]).tril()[:, None]
+
+
 def rotation(a, dtype):
-    """cos and sin [TIME, head_dim/2], angles computed in the given dtype."""
+    """cos and sin [BATCH or 1, TIME, head_dim/2], angles computed in the given dtype."""
     d = a["head_dim"]
     f = 1.0 / a["rope_theta"] ** (torch.arange(0, d, 2, dtype=dtype) / d)
     s = a["rope_scaling"]
@@ -107,7 +121,7 @@ def rotation(a, dtype):
                     s["high_freq_factor"] - s["low_freq_factor"])
                 scaled.append((1 - smooth) * value / s["factor"] + smooth * value)
         f = torch.stack(scaled)
-    angles = torch.arange(TIME, dtype=dtype)[:, None] * f[None, :]
+    angles = positions(a).to(dtype)[:, :, None] * f
     return angles.cos(), angles.sin()
 
 
@@ -117,7 +131,7 @@ def normalise(x, weight, eps):
 
 def rotate(x, cos, sin, interleaved):
     """x [B, T, H, D]."""
-    cos, sin = cos[None, :, None, :], sin[None, :, None, :]
+    cos, sin = cos[:, :, None, :], sin[:, :, None, :]
     if interleaved:
         even, odd = x[..., 0::2], x[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).reshape(x.shape)
@@ -137,9 +151,12 @@ def attend(a, w, p, x, tables):
     group = a["num_heads"] // a["num_kv_heads"]
     k, v = k.repeat_interleave(group, dim=2), v.repeat_interleave(group, dim=2)
     scores = torch.einsum("bihd,bjhd->bhij", q, k) / math.sqrt(a["head_dim"])
-    future = torch.ones(t, t, dtype=torch.bool).triu(1)
-    probabilities = scores.masked_fill(future, -math.inf).softmax(-1)
-    return torch.einsum("bhij,bjhd->bihd", probabilities, v).reshape(b, t, -1) @ w[p + "wo.weight"].T
+    probabilities = scores.masked_fill(~visible(a), -math.inf).softmax(-1)
+    seen = torch.einsum("bhij,bjhd->bihd", probabilities, v)
+    theirs = torch.nn.functional.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
+                                                              attn_mask=visible(a)).transpose(1, 2)
+    torch.testing.assert_close(seen, theirs)
+    return seen.reshape(b, t, -1) @ w[p + "wo.weight"].T
 
 
 def forward(a, w, tokens, tables):
@@ -237,7 +254,9 @@ def check_against_transformers(a):
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     tokens, _ = batch(a, 0)
     with torch.no_grad():
-        theirs = model(tokens).logits
+        hidden = torch.zeros(visible(a).shape, dtype=torch.float64).masked_fill(~visible(a), -1e300)
+        theirs = model(tokens, attention_mask=hidden.expand(BATCH, -1, -1, -1),
+                       position_ids=positions(a).expand(BATCH, -1)).logits
         ours = forward(a, w, tokens, rotation(a, torch.float64))
     worst = ((theirs - ours).abs().max() / ours.abs().max()).item()
     # transformers computes the angles in float32.

@@ -25,8 +25,8 @@ constexpr const char* kHelp =
     "Trains a scaled-down copy of the model in the config's layout, and once more as one process:\n"
     "same seed, same samples, float64, ranks as threads of this process on the CPU. Degrees above "
     "2\n"
-    "become 2, sizes become small; schedule, sharding policy, recomputation and kind of model "
-    "stay.\n"
+    "become 2, sizes become small; schedule, sharding policy, recomputation, document masks "
+    "and kind of model stay.\n"
     "Prints the largest relative difference of losses, gradient norms, gradients and parameters.\n"
     "Exit code 1 when one is above 1e-11.\n";
 
@@ -70,6 +70,7 @@ train::LayoutCase scaled_case(const config::JobConfig& config) {
   c.global_batch = c.accumulation * c.shape.data() * std::max<int64_t>(2 * stages, 2);
   c.seq_len = 24;
   c.steps = 10;
+  c.documents = {.mask = c.args.block_causal, .reset_positions = config.data.reset_positions};
   c.context_method = train::context_method(p);
   c.head_tail = train::head_tail(p);
   c.overlap_tp = p.enable_async_tensor_parallel;

@@ -54,9 +54,7 @@ bool is_built_family(std::string_view name) {
 }
 
 bool is_built_flavor(std::string_view family, std::string_view flavor) {
-  for (const std::string_view suffix : {"_flex_attn", "_flex", "_varlen_attn", "_varlen", "_moe"}) {
-    if (flavor.ends_with(suffix)) return false;
-  }
+  if (flavor.ends_with("_moe")) return false;
   // Qwen3 names its mixtures of experts by total and active size: 30B-A3B.
   const auto cut = flavor.find("-A");
   const bool mixture = cut != std::string_view::npos && cut + 2 < flavor.size() &&

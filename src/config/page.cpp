@@ -76,6 +76,8 @@ Where TorchTitan's layouts disagree with each other, titan computes what one pro
   TorchTitan v0.2.2 divides again by the replicas in DDP and not at all in pipelines, which shows in grad_norm.
 - **Sample order.** Documents are dealt to streams, so that the order does not depend on the number of readers; it is
   another order than TorchTitan's.
+- **Documents under `block_causal`** begin where the packing knows them to, not behind every EOS id: a text that contains
+  that id stays one document.
 - **`training.dtype = "bfloat16"`** keeps parameters and optimizer states in bfloat16, as there.
 )"};
 
@@ -124,6 +126,7 @@ titan 可直接读取 TorchTitan v0.2.0、v0.2.1、v0.2.2 的 TOML 文件和命�
 - **损失的除数**：损失对有效 token 求和，再除以整步的有效 token 数。TorchTitan v0.2.2 在 DDP 中又除以副本数，
   在流水线中则完全不除，表现为 grad_norm 不同。
 - **样本顺序**：文档被分配到若干虚拟流，顺序与读取者数量无关，因而与 TorchTitan 的顺序不同。
+- **`block_causal` 的文档**从打包时已知的位置开始，而不是从每个 EOS id 之后开始：正文中含有该 id 时仍是一篇文档。
 - **`training.dtype = "bfloat16"`** 时参数与优化器状态保持 bfloat16，与 TorchTitan 相同。
 )"};
 

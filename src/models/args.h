@@ -38,6 +38,8 @@ struct ModelArgs {
   RopeStyle rope_style = RopeStyle::kInterleaved;
   bool qk_norm = false;  // RMSNorm over head_dim on queries and keys before the rotation
   bool tied = false;     // output.weight is tok_embeddings.weight
+  // Attention stays inside the documents that are packed into a sample. A generation has one.
+  bool block_causal = false;
 };
 
 }  // namespace titan::models

@@ -117,13 +117,13 @@ Tensor DenseModel::run_blocks(const Tensor& input, nn::BlockRunner& runner,
   return part_.norm ? ops::rms_norm(x, runner.parameter(norm_), args_.norm_eps) : x;
 }
 
-Tensor DenseModel::hidden(const Tensor& x, nn::BlockRunner& runner, const Tensor& positions) {
+Tensor DenseModel::hidden(const Tensor& x, nn::BlockRunner& runner, const nn::TokenPlaces& places) {
   // Between parts the tensor-parallel ranks split the sequence.
   const int64_t count = x.size(1) * (part_.embedding ? 1 : runner.axes().tp.size());
   const int64_t needed = count * runner.axes().context.group.size();
   const auto& tables = rotary(needed, x.device(), runner.compute_dtype());
-  const auto rows = positions.defined() ? tables.select(positions) : tables.narrow(0, count);
-  return run_blocks(x, runner, rows, {});
+  return run_blocks(x, runner, tables.rows(places.positions, count),
+                    {.documents = places.documents});
 }
 
 Tensor DenseModel::hidden(const Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) {

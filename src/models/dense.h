@@ -25,7 +25,7 @@ class DenseModel : public Model {
   const ModelArgs& args() const override { return args_; }
   void visit(const ParameterVisitor& visitor) override;
   at::Tensor hidden(const at::Tensor& x, nn::BlockRunner& runner,
-                    const at::Tensor& positions) override;
+                    const nn::TokenPlaces& places) override;
   at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner, nn::KvCache& cache) override;
   const at::Tensor& output_weight() const override {
     return args_.tied ? tok_embeddings_ : output_;

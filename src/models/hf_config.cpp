@@ -184,7 +184,8 @@ Json args_to_json(const ModelArgs& args) {
           {"rope_scaling", std::move(scaling)},
           {"rope_style", args.rope_style == RopeStyle::kInterleaved ? "interleaved" : "halves"},
           {"qk_norm", args.qk_norm},
-          {"tied", args.tied}};
+          {"tied", args.tied},
+          {"block_causal", args.block_causal}};
 }
 
 ModelArgs args_from_json(const Json& root, const std::string& what) {
@@ -214,6 +215,7 @@ ModelArgs args_from_json(const Json& root, const std::string& what) {
   args.rope_style = style == "halves" ? RopeStyle::kHalves : RopeStyle::kInterleaved;
   args.qk_norm = json::optional_bool(root, "qk_norm", what).value_or(false);
   args.tied = json::optional_bool(root, "tied", what).value_or(false);
+  args.block_causal = json::optional_bool(root, "block_causal", what).value_or(false);
   check_sizes(args, what);
   return args;
 }

@@ -14,6 +14,7 @@
 #include "nn/block_runner.h"
 #include "nn/init.h"
 #include "nn/kv_cache.h"
+#include "nn/token_places.h"
 
 namespace titan::models {
 
@@ -32,12 +33,11 @@ class Model {
   virtual void visit(const ParameterVisitor& visitor) = 0;
 
   // The part's forward pass, on this rank's tokens (nn::Axes). x: tokens [B, T] int64 where the
-  // part begins with the embedding, else hidden states. positions [T] int64 of the tokens;
-  // undefined: 0, 1, …. The result [B, T, dim] in the runner's dtype is what the next part takes,
-  // or what the output projection takes. Between parts and behind the last norm T is divided by the
-  // tensor-parallel ranks.
+  // part begins with the embedding, else hidden states. The result [B, T, dim] in the runner's
+  // dtype is what the next part takes, or what the output projection takes. Between parts and
+  // behind the last norm T is divided by the tensor-parallel ranks.
   virtual at::Tensor hidden(const at::Tensor& x, nn::BlockRunner& runner,
-                            const at::Tensor& positions = {}) = 0;
+                            const nn::TokenPlaces& places = {}) = 0;
   // The same for the next T tokens of a generation; appends to the cache.
   virtual at::Tensor hidden(const at::Tensor& tokens, nn::BlockRunner& runner,
                             nn::KvCache& cache) = 0;

@@ -17,14 +17,28 @@ std::string hint(std::string_view word, const std::vector<std::string>& known) {
               : fmt::format("known: {}", text::join(known, ", "));
 }
 
+// TorchTitan names the kernel of attention in some flavors; all of these mean the document mask.
+std::optional<std::string> without_kernel(const std::string& flavor) {
+  for (const std::string_view suffix : {"_flex_attn", "_flex", "_varlen_attn", "_varlen"}) {
+    if (flavor.ends_with(suffix)) return flavor.substr(0, flavor.size() - suffix.size());
+  }
+  return std::nullopt;
+}
+
 ModelArgs find_flavor(const config::Model& model) {
+  const auto plain = without_kernel(model.flavor);
   std::vector<std::string> names;
   for (const auto& family : families()) {
     names.emplace_back(family.name);
     if (model.name != family.name) continue;
     std::vector<std::string> flavors;
-    for (const auto& args : family.table()) {
+    for (ModelArgs args : family.table()) {
       if (args.flavor == model.flavor) return args;
+      if (args.flavor == plain) {
+        args.flavor = model.flavor;
+        args.block_causal = true;
+        return args;
+      }
       flavors.push_back(args.flavor);
     }
     throw Error("[model] {} has no flavor '{}' — {}", model.name, model.flavor,
@@ -59,6 +73,7 @@ void apply_overrides(const config::ModelArgsOverrides& o, ModelArgs& args) {
   set(args.rope_theta, o.rope_theta);
   set(args.qk_norm, o.qk_norm);
   set(args.tied, o.tied);
+  if (o.attn_mask_type) args.block_causal = *o.attn_mask_type == "block_causal";
 }
 
 // The file says the family too: model.name and model.flavor are without effect then.

@@ -1,5 +1,6 @@
 #include "nn/attention.h"
 
+#include "base/error.h"
 #include "nn/heads.h"
 #include "nn/parallel_linear.h"
 #include "ops/attention.h"
@@ -57,6 +58,7 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
   q = ops::rope(q, rotary.cos, rotary.sin, sizes.interleaved_rope).transpose(1, 2);
   k = ops::rope(k, rotary.cos, rotary.sin, sizes.interleaved_rope).transpose(1, 2);
   v = v.transpose(1, 2);
+  TITAN_CHECK(!view.cache || !view.documents.defined(), "a cache holds one document a row");
   if (view.cache) std::tie(k, v) = append(view, k, v);
   if (const auto map = key_value_of_query(sizes.num_heads, sizes.num_kv_heads, share);
       !map.empty()) {
@@ -64,9 +66,10 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
     k = k.index_select(1, index);
     v = v.index_select(1, index);
   }
-  const auto mask = view.mask.defined() ? std::optional<Tensor>(view.mask) : std::nullopt;
-  const Tensor seen = axes.context.group.size() > 1 ? context_attention(q, k, v, axes.context)
-                                                    : ops::attention(q, k, v, mask);
+  const auto given = [](const Tensor& x) { return x.defined() ? std::optional(x) : std::nullopt; };
+  const Tensor seen = axes.context.group.size() > 1 || view.documents.defined()
+                          ? context_attention(q, k, v, axes.context, given(view.documents))
+                          : ops::attention(q, k, v, given(view.mask));
   const Tensor y = seen.transpose(1, 2).flatten(2);
   return linear_scatter(y, p.wo, axes);
 }

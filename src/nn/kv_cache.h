@@ -16,13 +16,14 @@ struct KvCache {
   int64_t capacity() const { return k.front().size(2); }
 };
 
-// What attention needs of a cache for one forward call of T tokens: where to write and what may be
-// seen.
+// What attention may see in one forward call of T tokens, and where it writes their keys and
+// values.
 struct CacheView {
   KvCache* cache = nullptr;  // null: plain causal attention over the given tokens
   int64_t layer = 0;
   at::Tensor
       mask;  // [B, 1, T, length + T] bool; undefined when causality or a single token says it all
+  at::Tensor documents;  // TokenPlaces::documents; only without a cache
 };
 
 }  // namespace titan::nn

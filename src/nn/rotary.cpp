@@ -28,6 +28,11 @@ RotaryTables RotaryTables::gather(const at::Tensor& positions) const {
   return {rows(cos), rows(sin)};
 }
 
+RotaryTables RotaryTables::rows(const at::Tensor& positions, int64_t count) const {
+  if (!positions.defined()) return narrow(0, count);
+  return positions.dim() == 1 ? select(positions) : gather(positions);
+}
+
 RotaryTables make_rotary_tables(int64_t head_dim, int64_t max_positions, double theta,
                                 const std::optional<FrequencyScaling>& scaling, at::Device device,
                                 at::ScalarType dtype) {

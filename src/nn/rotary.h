@@ -28,6 +28,8 @@ struct RotaryTables {
   }
   // Rows by position, positions [B, T] int64 -> tables [B, T, head_dim/2].
   RotaryTables gather(const at::Tensor& positions) const;
+  // Rows of either kind of positions; undefined: [0, count).
+  RotaryTables rows(const at::Tensor& positions, int64_t count) const;
 };
 
 // Frequencies theta^(-2i/head_dim) and angles in `dtype`: float32, as the published models were

@@ -39,38 +39,46 @@ MicroBatch part_of(const MicroBatch& whole, const nn::ContextParallel& context) 
   const auto part = [&](const at::Tensor& x) {
     return nn::shard_sequence(x, 1, size, rank, context.head_tail).contiguous();
   };
-  return {part(whole.inputs), part(whole.labels),
-          nn::context_positions(whole.inputs.size(1), size, rank, context.head_tail,
-                                whole.inputs.device())};
+  const auto& positions = whole.places.positions;
+  return {part(whole.inputs),
+          part(whole.labels),
+          {.positions = positions.defined()
+                            ? part(positions)
+                            : nn::context_positions(whole.inputs.size(1), size, rank,
+                                                    context.head_tail, whole.inputs.device()),
+           .documents = whole.places.documents}};
 }
 
 MicroBatch to_device(const data::SampleBatch& batch, at::Device device,
-                     const nn::ContextParallel& context) {
+                     const nn::ContextParallel& context, const DocumentRules& rules) {
   // Ids travel as int32; the device widens them.
   const auto move = [&](const std::vector<int32_t>& ids) {
     const auto on_host = at::from_blob(const_cast<int32_t*>(ids.data()),
                                        {batch.num_samples, batch.seq_len}, at::kInt);
     return on_host.to(device).to(at::kLong);
   };
-  return part_of({move(batch.inputs), move(batch.labels)}, context);
+  nn::TokenPlaces places;
+  if (rules.mask || rules.reset_positions) places = rules.places(move(batch.documents));
+  return part_of({move(batch.inputs), move(batch.labels), places}, context);
 }
 
 std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device,
-                                     const comm::Mesh& mesh, const nn::ContextParallel& context) {
+                                     const TrainingState& state) {
+  const auto& context = state.axes().context;
   StepBatches step;
   Counts mine;
   for (int64_t i = 0; i < count; ++i) {
     const auto batch = loader.next();
     if (!batch) break;
-    step.micro_batches.push_back(to_device(*batch, device, context));
+    step.micro_batches.push_back(to_device(*batch, device, context, state.documents));
     mine.valid_tokens += batch->valid_tokens;
     mine.tokens += rows_with_text(*batch) * batch->seq_len;
   }
   mine.micro_batches = static_cast<int64_t>(step.micro_batches.size());
-  const Counts all = over_readers(mine, mesh);
+  const Counts all = over_readers(mine, state.mesh);
   if (all.valid_tokens == 0) return std::nullopt;
   while (static_cast<int64_t>(step.micro_batches.size()) < all.micro_batches) {
-    step.micro_batches.push_back(to_device(loader.empty_batch(), device, context));
+    step.micro_batches.push_back(to_device(loader.empty_batch(), device, context, state.documents));
   }
   step.valid_tokens = all.valid_tokens;
   step.tokens = all.tokens;

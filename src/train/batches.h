@@ -20,14 +20,15 @@ struct StepBatches {
 
 // This rank's part of a batch.
 MicroBatch to_device(const data::SampleBatch& batch, at::Device device,
-                     const nn::ContextParallel& context);
-// This rank's part of whole sequences.
+                     const nn::ContextParallel& context, const DocumentRules& rules);
+// This rank's part of whole sequences. Document ids stay whole: a rank's tokens meet keys of
+// others.
 MicroBatch part_of(const MicroBatch& whole, const nn::ContextParallel& context);
 
-// The `count` batches of one step of this reader. nullopt on every rank when no reader has more of
-// a finite set; a step that is only partly filled at its end is returned short, with as many
-// micro-batches on every rank. Collective.
+// The `count` batches of one step of this reader, for the run of `state`. nullopt on every rank
+// when no reader has more of a finite set; a step that is only partly filled at its end is returned
+// short, with as many micro-batches on every rank. Collective.
 std::optional<StepBatches> next_step(data::Loader& loader, int64_t count, at::Device device,
-                                     const comm::Mesh& mesh, const nn::ContextParallel& context);
+                                     const TrainingState& state);
 
 }  // namespace titan::train

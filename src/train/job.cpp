@@ -71,6 +71,7 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
   state.peak_lr = config.optimizer.lr;
   state.max_norm = config.training.max_norm;
   state.loss_chunk_tokens = config.training.loss_chunk_tokens;
+  state.documents = {.mask = args.block_causal, .reset_positions = config.data.reset_positions};
   return state;
 }
 
@@ -85,6 +86,7 @@ comm::Facts shared_facts(const config::JobConfig& config, const models::ModelArg
       {"training.global_batch_size", std::to_string(training.global_batch_size)},
       {"training.steps", std::to_string(training.steps)},
       {"training.dtype", training.dtype},
+      {"data.reset_positions", config.data.reset_positions ? "true" : "false"},
       {"training.mixed_precision_param", training.mixed_precision_param},
       {"parallelism.pipeline_parallel_schedule", config.parallelism.pipeline_parallel_schedule},
       {"parallelism.context_parallel_rotate_method",

@@ -27,9 +27,23 @@ void place(std::map<std::string, Tensor>& whole, const comm::Placement& placemen
 }
 
 struct Batch {
-  Tensor inputs, labels;  // [rows, time] int64
+  Tensor inputs, labels, documents;  // [rows, time] int64
   int64_t valid_tokens = 0;
 };
+
+// Documents of uneven lengths that differ between rows and steps. In the last row but one the
+// second half is a document of its own: with context parallelism whole ranks have nothing to see on
+// others.
+Tensor documents_of(const LayoutCase& c, int64_t step) {
+  const Tensor row = at::arange(c.global_batch, at::kLong).unsqueeze(1);
+  const Tensor column = at::arange(c.seq_len, at::kLong).unsqueeze(0);
+  const Tensor starts = (row * 31 + column * 17 + step * 7).remainder(23).lt(5).to(at::kLong);
+  Tensor documents = starts.cumsum(1);
+  if (c.global_batch > 2) {
+    documents[c.global_batch - 2].copy_(column[0].ge(c.seq_len / 2).to(at::kLong));
+  }
+  return documents;
+}
 
 // Ids that look random and are the same everywhere; some rows are padded in part or wholly.
 Batch batch_of(const LayoutCase& c, int64_t step) {
@@ -38,6 +52,7 @@ Batch batch_of(const LayoutCase& c, int64_t step) {
   const Tensor mixed = row * 7919 + column * 104729 + step * 1299709;
   const Tensor ids = (mixed * mixed + mixed).remainder(1000003).remainder(c.args.vocab_size);
   Batch batch{ids.narrow(1, 0, c.seq_len).contiguous(), ids.narrow(1, 1, c.seq_len).contiguous()};
+  batch.documents = documents_of(c, step);
   batch.labels[1].fill_(ops::kIgnoredLabel);
   batch.labels[c.global_batch - 1].narrow(0, 1, c.seq_len - 1).fill_(ops::kIgnoredLabel);
   batch.valid_tokens = batch.labels.ne(ops::kIgnoredLabel).sum().item<int64_t>();
@@ -49,7 +64,8 @@ MicroBatch micro_batch(const LayoutCase& c, const comm::Mesh& mesh, const Batch&
   const int64_t rows = c.global_batch / c.accumulation / c.shape.data();
   const int64_t first =
       a * c.global_batch / c.accumulation + comm::data_rank(c.shape, mesh.rank) * rows;
-  return {batch.inputs.narrow(0, first, rows), batch.labels.narrow(0, first, rows)};
+  return {batch.inputs.narrow(0, first, rows), batch.labels.narrow(0, first, rows),
+          c.documents.places(batch.documents.narrow(0, first, rows))};
 }
 
 void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::mutex& mutex) {
@@ -83,8 +99,10 @@ void run_rank(const LayoutCase& c, const comm::Mesh& mesh, LayoutRun& run, std::
     const auto batch = batch_of(c, step);
     state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batch.valid_tokens));
     std::vector<MicroBatch> micro;
-    for (int64_t a = 0; a < c.accumulation; ++a)
+    for (int64_t a = 0; a < c.accumulation; ++a) {
       micro.push_back(part_of(micro_batch(c, mesh, batch, a), state.axes().context));
+      if (c.break_batch) c.break_batch(micro.back(), mesh.rank);
+    }
     const StepResult result = train_step(state, micro, [&](std::span<const Tensor> gradients) {
       if (step > 0 || mesh.at.dp_replicate > 0) return;
       const std::lock_guard lock(mutex);
@@ -147,6 +165,7 @@ LayoutRun run_one_process(const LayoutCase& c) {
   one.recompute.reset();
   one.offload = one.early_step = false;
   one.decorate = nullptr;
+  one.break_batch = nullptr;
   return run_layout(one);
 }
 

@@ -23,6 +23,7 @@ struct LayoutCase {
   int64_t accumulation = 1;
   int64_t seq_len = 12;
   int64_t steps = 20;
+  DocumentRules documents;  // of samples of several documents; by default they say nothing
   double max_norm = 0.3;  // bites
   Reshard reshard = Reshard::kDefault;
   bool whole_gradients = false;
@@ -37,6 +38,8 @@ struct LayoutCase {
   std::vector<std::vector<std::string>> modules;
   // Watches or breaks the collectives of the layout.
   comm::BackendDecorator decorate;
+  // Breaks a run on purpose: called on every rank with its part of each batch.
+  std::function<void(MicroBatch&, int64_t rank)> break_batch;
 };
 
 struct LayoutRun {

@@ -164,8 +164,7 @@ bool Loop::one_step() {
   traces_.before_step(state.step + 1);
   const auto batches = [&] {
     RECORD_USER_SCOPE("data");
-    return next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(), state.mesh,
-                     state.axes().context);
+    return next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(), state);
   }();
   if (!batches) return false;
   const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);

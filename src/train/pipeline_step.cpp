@@ -66,7 +66,8 @@ class Execution {
     if (microbatch == kWhole) return batch_;
     const int64_t size = state_.pipeline->microbatch_size;
     return {batch_.inputs.narrow(0, microbatch * size, size),
-            batch_.labels.narrow(0, microbatch * size, size), batch_.positions};
+            batch_.labels.narrow(0, microbatch * size, size),
+            batch_.places.rows(microbatch * size, size)};
   }
 
   void execute(const Action& action);
@@ -129,7 +130,7 @@ void Execution::forward(int64_t number, int64_t microbatch) {
   }
   const ops::DeferGradients deferral(state_.pipeline->splits_backward ? &f.deferred : nullptr,
                                      s.runner->weight_gradient_sink());
-  f.output = stage_forward(s, number > 0 ? f.input : batch.inputs, batch.positions);
+  f.output = stage_forward(s, number > 0 ? f.input : batch.inputs, batch.places);
   if (number + 1 < num_stages()) return;
   f.output = output_loss(state_, s, f.output, batch.labels, scale_);
   loss_ = loss_ + f.output.detach();

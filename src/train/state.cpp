@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "models/sharding.h"
+#include "nn/sequence_parts.h"
 
 namespace titan::train {
 
@@ -20,6 +21,11 @@ const nlohmann::json& need(const nlohmann::json& json, const char* key) {
 }
 
 }  // namespace
+
+nn::TokenPlaces DocumentRules::places(const at::Tensor& documents) const {
+  return {.positions = reset_positions ? nn::document_positions(documents) : at::Tensor(),
+          .documents = mask ? documents : at::Tensor()};
+}
 
 int64_t Pipeline::stage_of(const models::ModelArgs& args, const std::string& name) const {
   const int64_t group = models::group_of(args, name);

@@ -11,6 +11,7 @@
 #include "comm/placement.h"
 #include "models/model.h"
 #include "nn/block_runner.h"
+#include "nn/token_places.h"
 #include "optim/adam.h"
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
@@ -39,6 +40,15 @@ struct Pipeline {
   int64_t stage_of(const models::ModelArgs& args, const std::string& name) const;
 };
 
+// What the documents that are packed into a sample mean to a run.
+struct DocumentRules {
+  bool mask = false;             // a token sees its own document only
+  bool reset_positions = false;  // positions start at 0 in every document
+
+  // documents [B, whole sequence] int64.
+  nn::TokenPlaces places(const at::Tensor& documents) const;
+};
+
 struct TrainingState {
   comm::Mesh mesh;  // of one process by default
   std::vector<Stage> stages;
@@ -52,6 +62,7 @@ struct TrainingState {
   double peak_lr = 0;
   double max_norm = 1;
   int64_t loss_chunk_tokens = 0;
+  DocumentRules documents;
 
   int64_t step = 0;         // optimizer steps done
   int64_t tokens_seen = 0;  // label tokens of those steps

@@ -11,9 +11,9 @@ namespace titan::train {
 
 using at::Tensor;
 
-Tensor stage_forward(Stage& stage, const Tensor& x, const Tensor& positions) {
+Tensor stage_forward(Stage& stage, const Tensor& x, const nn::TokenPlaces& places) {
   stage.runner->begin_pass();
-  return stage.model->hidden(x, *stage.runner, positions);
+  return stage.model->hidden(x, *stage.runner, places);
 }
 
 Tensor output_loss(const TrainingState& state, Stage& stage, const Tensor& hidden,
@@ -28,7 +28,7 @@ Tensor output_loss(const TrainingState& state, Stage& stage, const Tensor& hidde
 Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const Tensor& scale) {
   if (state.pipeline) return pipeline_loss(state, batch, scale);
   Stage& whole = state.stages.front();
-  const Tensor hidden = stage_forward(whole, batch.inputs, batch.positions);
+  const Tensor hidden = stage_forward(whole, batch.inputs, batch.places);
   return output_loss(state, whole, hidden, batch.labels, scale);
 }
 

@@ -14,7 +14,7 @@ namespace titan::train {
 // What this rank sees of one micro-batch.
 struct MicroBatch {
   at::Tensor inputs, labels;  // [B, T] int64 on the device; ignored labels are ops::kIgnoredLabel
-  at::Tensor positions = {};  // [T] int64 in the sequence; undefined: 0, 1, …
+  nn::TokenPlaces places = {};
 };
 
 // 0-dim tensors on the device, equal on all ranks.
@@ -36,9 +36,8 @@ StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
 // differentiable. Tensor-parallel ranks get the same.
 at::Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const at::Tensor& scale);
 
-// The pieces of it: a stage's forward pass (positions as in MicroBatch), and the loss of what the
-// last stage gives.
-at::Tensor stage_forward(Stage& stage, const at::Tensor& x, const at::Tensor& positions);
+// The pieces of it: a stage's forward pass, and the loss of what the last stage gives.
+at::Tensor stage_forward(Stage& stage, const at::Tensor& x, const nn::TokenPlaces& places);
 at::Tensor output_loss(const TrainingState& state, Stage& stage, const at::Tensor& hidden,
                        const at::Tensor& labels, const at::Tensor& scale);
 

@@ -24,6 +24,16 @@ struct Golden {
   TinyBatch batch(int64_t step) const {
     return tiny_batch(facts.at("batch"), facts.at("time"), args.vocab_size, step);
   }
+  // Packed documents: attention stays inside each and positions restart.
+  nn::TokenPlaces places() const {
+    const auto& described = facts.at("args");
+    if (!described.contains("documents")) return {};
+    std::vector<at::Tensor> rows;
+    for (const std::vector<int64_t> row : described.at("documents")) {
+      rows.push_back(at::tensor(row, at::kLong));
+    }
+    return train::DocumentRules{.mask = true, .reset_positions = true}.places(at::stack(rows));
+  }
 
   nlohmann::json facts;
   checkpoint::SafetensorsFile tensors;
@@ -44,7 +54,7 @@ TEST_P(GoldenTest, LogitsLossAndEveryGradient) {
     const auto model = tiny_model(golden.args, dtype);
     parallel::SingleDeviceRunner runner(dtype);
     const auto batch = golden.batch(1);
-    const auto hidden = model->hidden(batch.inputs, runner);
+    const auto hidden = model->hidden(batch.inputs, runner, golden.places());
     const auto logits = at::matmul(hidden, model->output_weight().t());
     EXPECT_LE(distance(logits.detach(), golden.tensors.view("logits")), tolerance);
 
@@ -107,7 +117,7 @@ TEST_P(GoldenTest, TenStepTrainingCurve) {
       EXPECT_NEAR(lr / row.at("lr").get<double>(), 1, 1e-14);
       state.lr.fill_(lr);
       state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batch.valid_tokens));
-      const train::MicroBatch micro{batch.inputs, batch.labels};
+      const train::MicroBatch micro{batch.inputs, batch.labels, golden.places()};
       const auto result = train::train_step(state, {&micro, 1});
       EXPECT_NEAR(result.loss.item<double>() / row.at("loss").get<double>(), 1, tolerance)
           << key << " step " << step;
@@ -120,7 +130,8 @@ TEST_P(GoldenTest, TenStepTrainingCurve) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, testing::Values("llama3", "llama2", "qwen3"),
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
+                         testing::Values("llama3", "llama2", "qwen3", "llama2_documents"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "models/hf.h"
+#include "models/hf_config.h"
 #include "models/model.h"
 #include "models/tables.h"
 
@@ -87,6 +88,25 @@ TEST(Resolve, KeysOfModelArgsReplaceSizes) {
   EXPECT_EQ(resolve(qwen, 8).head_dim, 128);
   EXPECT_EQ(resolve(qwen, 8).rope_theta, 5);
   EXPECT_FALSE(resolve(qwen, 8).qk_norm);
+}
+
+TEST(Resolve, FlavorsNamedByAKernelAreThePlainOnesWithDocumentMasks) {
+  for (const char* flavor :
+       {"debugmodel_flex_attn", "debugmodel_varlen_attn", "8B_flex", "8B_varlen"}) {
+    auto model = model_of("llama3", flavor);
+    EXPECT_TRUE(resolve(model, 8).block_causal) << flavor;
+    EXPECT_EQ(resolve(model, 8).flavor, flavor);
+    EXPECT_EQ(count(model), count(model_of("llama3", flavor[0] == '8' ? "8B" : "debugmodel")));
+    model.args.attn_mask_type = "causal";
+    EXPECT_FALSE(resolve(model, 8).block_causal) << flavor;
+  }
+  auto plain = model_of("qwen3", "0.6B");
+  EXPECT_FALSE(resolve(plain, 8).block_causal);
+  plain.args.attn_mask_type = "block_causal";
+  EXPECT_TRUE(resolve(plain, 8).block_causal);
+  EXPECT_TRUE(args_from_json(args_to_json(resolve(plain, 8)), "test").block_causal);
+  EXPECT_THAT([] { resolve(model_of("llama3", "9B_flex"), 8); },
+              ThrowsMessage<Error>(HasSubstr("no flavor '9B_flex'")));
 }
 
 TEST(Resolve, AHuggingFaceConfigIsASourceOfSizes) {

@@ -196,6 +196,41 @@ class TrainRuns(unittest.TestCase):
         rows = [json.loads(line) for line in (with_it / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual([row["step"] for row in rows if row.get("val_loss") is not None], [1, 3, 6, 8])
 
+    # ---- packed documents
+
+    MASKED = dict(model__flavor="debugmodel_flex_attn")
+
+    def test_document_masks_learn_and_are_chosen_by_flavor_or_key(self):
+        causal, flavor, key, counted = (self.folder() for _ in range(4))
+        validated = dict(training__steps=60, validation__enable=True, validation__dataset="local",
+                         validation__dataset_path=self.root / "val.txt", validation__local_batch_size=3,
+                         validation__seq_len=24, validation__freq=60, validation__steps=-1)
+        self.train(causal, **validated)
+        self.train(flavor, **validated, **self.MASKED)
+        self.train(key, **validated, model__args__attn_mask_type="block_causal")
+        self.train(counted, **validated, **self.MASKED, data__reset_positions=True)
+        losses = self.losses(flavor)
+        self.assertLess(sum(losses[-5:]) / 5, losses[0] - 1.5)
+        self.assertEqual(self.lines(flavor), self.lines(key))
+        self.assertGreater(abs(losses[0] - self.losses(causal)[0]), 1e-5)
+        # Inside a document only distances count: restarted positions change no more than the rounding.
+        self.assertLess(abs(losses[0] - self.losses(counted)[0]), 2e-6)
+        first = [next(row["val_loss"] for row in map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+                      if row.get("val_loss") is not None) for folder in (causal, flavor, counted)]
+        self.assertGreater(abs(first[0] - first[1]), 1e-5)
+        self.assertLess(abs(first[1] - first[2]), 2e-6)
+
+    def test_positions_alone_can_restart(self):
+        plain, counted = self.folder(), self.folder()
+        self.train(plain, training__steps=3)
+        self.train(counted, training__steps=3, data__reset_positions=True)
+        self.assertNotEqual(self.losses(plain), self.losses(counted))
+
+    def test_resume_is_bit_equal_with_document_masks(self):
+        # An odd length, so that samples begin inside documents.
+        self.resume_equals_one_run(**self.MASKED, data__reset_positions=True, training__seq_len=23,
+                                   training__local_batch_size=2, training__global_batch_size=4)
+
     # ---- where a run ends
 
     def test_epochs_end_a_run_with_a_short_last_step(self):

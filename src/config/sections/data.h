@@ -12,6 +12,7 @@ namespace titan::config {
 struct Data {
   std::string text_key = "text";
   std::string text_document = "line";
+  bool reset_positions = false;
   std::optional<int64_t> virtual_streams;
   int64_t prefetch = 4;
   std::optional<int64_t> threads;
@@ -22,6 +23,8 @@ struct Data {
           "what one document of a plain text file is: a line, a paragraph (up to a blank line), "
           "the file",
           one_of("line|paragraph|file"));
+    field("reset_positions", &Data::reset_positions,
+          "count positions for the rotation from 0 in every document of a sequence");
     field("virtual_streams", &Data::virtual_streams,
           "streams that documents are dealt to; a multiple of the global batch; absent: the "
           "global batch",

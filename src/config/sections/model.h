@@ -25,6 +25,7 @@ struct ModelArgsOverrides {
   std::optional<double> rope_theta;
   std::optional<bool> qk_norm;
   std::optional<bool> tied;
+  std::optional<std::string> attn_mask_type;
   std::optional<std::string> hf_config;
 
   static constexpr void describe(auto&& field) {
@@ -50,6 +51,10 @@ struct ModelArgsOverrides {
           "RMSNorm over each head of queries and keys before the rotation");
     field("tied", &ModelArgsOverrides::tied,
           "the output projection shares the weight of the embedding");
+    field("attn_mask_type", &ModelArgsOverrides::attn_mask_type,
+          "causal: a token sees all earlier tokens of its sequence; block_causal: those of its own "
+          "document; absent: the flavor's",
+          one_of("causal|block_causal"));
     field("hf_config", &ModelArgsOverrides::hf_config,
           "config.json of a Hugging Face model, read for all sizes; the other keys override it");
   }
