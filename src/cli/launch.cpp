@@ -20,7 +20,7 @@ void check_training(Arguments words, int64_t nproc) {
   const auto& config = loaded.config;
   const auto args = models::resolve(config.model, config.training.seq_len);
   train::mesh_shape(config, args, config.comm.world_size.value_or(nproc));
-  train::make_pipeline(config.parallelism, args.num_layers, config.training.local_batch_size);
+  train::make_pipeline(config.parallelism, args, config.training.local_batch_size);
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ class Recorder {
   void waited_for(int64_t ticket);
 
   bool empty() const;
-  // Writes {"rank", "ranks", "time", "collectives": [{"number" (within its axis), "axis", "collective",
-  // "bytes", "step", "phase", "issued", "waited" (null: not yet)}]} whole, oldest first; times are seconds
-  // since 1970. Throws EnvironmentError.
+  // Writes {"rank", "ranks", "time", "collectives": [{"number" (within its axis), "axis",
+  // "collective", "bytes", "step", "phase", "issued", "waited" (null: not yet)}]} whole, oldest
+  // first; times are seconds since 1970. Throws EnvironmentError.
   void write(const std::filesystem::path& file, int64_t rank, int64_t ranks) const;
 
  private:

@@ -24,7 +24,7 @@ struct LayoutCase {
   int64_t seq_len = 12;
   int64_t steps = 20;
   DocumentRules documents;  // of samples of several documents; by default they say nothing
-  double max_norm = 0.3;  // bites
+  double max_norm = 0.3;    // bites
   Reshard reshard = Reshard::kDefault;
   bool whole_gradients = false;
   bool offload = false, early_step = false;
