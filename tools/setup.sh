@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Brings everything a build of titan needs onto this machine: system packages (apt or dnf) and the wheels that hold
 # libtorch and Arrow, pinned by hash, into .deps/. Safe to run again: what is there is kept, nothing is downloaded twice.
-#   tools/setup.sh [--tests]      --tests adds what the test suite needs (headless browser, reference tokenizers)
+#   tools/setup.sh [--tests] [--npu]
+#     --tests  adds what the test suite needs (headless browser, reference tokenizers)
+#     --npu    adds the Ascend adapter (torch_npu) into .deps/npu; TITAN_TORCH_NPU=<folder> uses an installed one instead
 # TITAN_TORCH=<folder of an installed torch package> uses that libtorch instead of the wheel.
 # TITAN_DEPS=<folder> puts the wheels elsewhere (default: .deps beside this checkout).
 set -euo pipefail
@@ -9,10 +11,18 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=${TITAN_DEPS:-$root/.deps}
 site=$deps/site
 with_tests=0
-[ "${1:-}" = --tests ] && with_tests=1
+with_npu=0
 
 say() { printf '[setup] %s\n' "$*"; }
 die() { printf '[setup] error: %s\n' "$*" >&2; exit 3; }
+
+for option in "$@"; do
+  case $option in
+    --tests) with_tests=1 ;;
+    --npu) with_npu=1 ;;
+    *) die "unknown option $option — see the head of tools/setup.sh" ;;
+  esac
+done
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"
@@ -60,11 +70,33 @@ install_system() {
   fi
 }
 
-# Unpacks pinned wheels into $site. No Python package is installed: only the libraries and headers inside are used.
-install_wheels() {
-  local requirements=$root/tools/requirements.txt stamp=$site/.stamp want machine tags=() n
+# unpack_wheels REQUIREMENTS FOLDER: pinned wheels, unpacked into FOLDER. No Python package is installed: only the libraries
+# and headers inside are used.
+unpack_wheels() {
+  local selected=$1 folder=$2 stamp=$2/.stamp want machine tags=() n
   machine=$(uname -m)
-  local selected=$deps/requirements.selected
+  want=$(cat "$selected" <(echo "$machine") | sha256sum | cut -c1-64)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then say "wheels: present in $folder"; return; fi
+  say "wheels: downloading $(grep -c '==' "$selected") wheels for $machine into $folder"
+  for n in 17 24 25 27 28 31 34 35; do tags+=(--platform "manylinux_2_${n}_$machine"); done
+  tags+=(--platform "manylinux2014_$machine")
+  local wheels=$folder.wheels
+  mkdir -p "$wheels"
+  python3 -m pip download -q --no-deps --require-hashes --only-binary=:all: --python-version 3.11 --implementation cp \
+    "${tags[@]}" -d "$wheels" -r "$selected" \
+    || die "pip could not download the wheels — check the network or pip's index settings, then run again"
+  rm -rf "$folder.partial" "$folder"
+  mkdir -p "$folder.partial"
+  local wheel
+  for wheel in "$wheels"/*.whl; do unzip -q -o "$wheel" -d "$folder.partial"; done
+  mv "$folder.partial" "$folder"
+  rm -rf "$wheels"
+  echo "$want" >"$stamp"
+  say "wheels: unpacked into $folder"
+}
+
+install_wheels() {
+  local requirements=$root/tools/requirements.txt selected=$deps/requirements.selected
   mkdir -p "$deps"
   if [ -n "${TITAN_TORCH:-}" ]; then
     [ -f "$TITAN_TORCH/lib/libtorch_cpu.so" ] || die "TITAN_TORCH=$TITAN_TORCH has no lib/libtorch_cpu.so"
@@ -72,27 +104,19 @@ install_wheels() {
   else
     cp "$requirements" "$selected"
   fi
-  want=$(cat "$selected" <(echo "$machine") | sha256sum | cut -c1-64)
-  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then say "wheels: present in $site"; return; fi
-  say "wheels: downloading $(grep -c '==' "$selected") wheels for $machine (about 600 MB the first time)"
-  for n in 17 24 25 27 28 31 34 35; do tags+=(--platform "manylinux_2_${n}_$machine"); done
-  tags+=(--platform "manylinux2014_$machine")
-  local wheels=$deps/wheels
-  mkdir -p "$wheels"
-  python3 -m pip download -q --no-deps --require-hashes --only-binary=:all: --python-version 3.11 --implementation cp \
-    "${tags[@]}" -d "$wheels" -r "$selected" \
-    || die "pip could not download the wheels — check the network or pip's index settings, then run again"
-  rm -rf "$site.partial" "$site"
-  mkdir -p "$site.partial"
-  local wheel
-  for wheel in "$wheels"/*.whl; do unzip -q -o "$wheel" -d "$site.partial"; done
-  mv "$site.partial" "$site"
-  rm -rf "$wheels"
-  echo "$want" >"$stamp"
-  say "wheels: unpacked into $site"
+  unpack_wheels "$selected" "$site"
+}
+
+install_npu() {
+  if [ -n "${TITAN_TORCH_NPU:-}" ]; then
+    [ -f "$TITAN_TORCH_NPU/lib/libtorch_npu.so" ] || die "TITAN_TORCH_NPU=$TITAN_TORCH_NPU has no lib/libtorch_npu.so"
+    return
+  fi
+  unpack_wheels "$root/tools/requirements-npu.txt" "$deps/npu"
 }
 
 begin=$SECONDS
 install_system
 install_wheels
+[ $with_npu = 0 ] || install_npu
 say "ready after $((SECONDS - begin)) s"
