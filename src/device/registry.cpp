@@ -64,9 +64,21 @@ fs::path module_path(const Kind& kind) {
   return module_folder() / fmt::format("libtitan_{}.so", kind.name);
 }
 
+// What dlopen says, and what to do where that is known.
+std::string loader_reason(const Kind& kind, const std::string& said) {
+  const bool no_cann =
+      std::string_view(kind.name) == "npu" &&
+      (said.find("libascendcl") != std::string::npos || said.find("libhccl") != std::string::npos);
+  return fmt::format("its libraries cannot be loaded: {}{}", said,
+                     no_cann ? " (CANN is not installed or not on LD_LIBRARY_PATH: source "
+                               "/usr/local/Ascend/ascend-toolkit/set_env.sh)"
+                             : "");
+}
+
 // Loads the module of `kind` for the life of the process. `reason` is set and nullptr returned when
 // it cannot be.
-const Module* load_module(const Kind& kind, std::string& reason) {
+const Module* load_module(const Kind& kind, const std::vector<npu::Setting>& npu_settings,
+                          std::string& reason) {
   const fs::path path = module_path(kind);
   std::error_code error;
   if (!fs::exists(path, error)) {
@@ -77,10 +89,15 @@ const Module* load_module(const Kind& kind, std::string& reason) {
   if (*kind.allocator_default && !user_chose) {
     env::set_default(kCudaAllocatorVariable, kind.allocator_default);
   }
+  if (std::string_view(kind.name) == "npu") {
+    const auto plan = npu::plan_environment(npu_settings);
+    npu::apply_environment(plan);
+    log::info("NPU settings: {}", npu::describe(plan));
+  }
   // RTLD_GLOBAL: libtorch's own lazily loaded parts look for symbols of the vendor libraries.
   void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (handle == nullptr) {
-    reason = fmt::format("its libraries cannot be loaded: {}", dlerror());
+    reason = loader_reason(kind, dlerror());
     return nullptr;
   }
   const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, kModuleEntry));
@@ -98,16 +115,17 @@ const Module* load_module(const Kind& kind, std::string& reason) {
 }
 
 // The module if a device can be used, else nullptr and the reason.
-const Module* usable_module(const Kind& kind, std::string& reason) {
-  const Module* module = load_module(kind, reason);
+const Module* usable_module(const Kind& kind, const std::vector<npu::Setting>& npu_settings,
+                            std::string& reason) {
+  const Module* module = load_module(kind, npu_settings, reason);
   if (module == nullptr) return nullptr;
   reason = module->unusable();
   return reason.empty() ? module : nullptr;
 }
 
-std::unique_ptr<Backend> open_named(const Kind& kind) {
+std::unique_ptr<Backend> open_named(const Kind& kind, const OpenOptions& options) {
   std::string reason;
-  const Module* module = usable_module(kind, reason);
+  const Module* module = usable_module(kind, options.npu_settings, reason);
   if (module == nullptr) {
     throw EnvironmentError(
         "[device] device '{}' cannot be used: {} — titan doctor says more, device.name = \"cpu\" "
@@ -117,7 +135,7 @@ std::unique_ptr<Backend> open_named(const Kind& kind) {
   return module->open();
 }
 
-std::unique_ptr<Backend> open_first_present(std::string& why) {
+std::unique_ptr<Backend> open_first_present(const OpenOptions& options, std::string& why) {
   std::vector<std::string> absent;
   for (const auto& kind : kKinds) {
     if (!hardware_seen(kind)) {
@@ -125,7 +143,7 @@ std::unique_ptr<Backend> open_first_present(std::string& why) {
       continue;
     }
     std::string reason;
-    if (const Module* module = usable_module(kind, reason)) {
+    if (const Module* module = usable_module(kind, options.npu_settings, reason)) {
       why = fmt::format("auto: {} found", kind.hardware);
       return module->open();
     }
@@ -142,11 +160,11 @@ std::unique_ptr<Backend> open_backend(const OpenOptions& options) {
   std::string why = "as configured";
   std::unique_ptr<Backend> backend;
   if (options.name == "auto") {
-    backend = open_first_present(why);
+    backend = open_first_present(options, why);
   } else if (options.name == "cpu") {
     backend = open_cpu_backend();
   } else if (const Kind* kind = find_kind(options.name)) {
-    backend = open_named(*kind);
+    backend = open_named(*kind, options);
   } else {
     throw Error("[device] device.name = \"{}\" is not a device — use auto, cpu, cuda or npu",
                 options.name);
@@ -171,7 +189,7 @@ std::vector<ModuleInfo> probe_modules(bool load) {
     if (info.built) info.path = module_path(kind).string();
     if (!load) {
       info.detail = info.built ? "built" : "not part of this build";
-    } else if (const Module* module = usable_module(kind, info.detail)) {
+    } else if (const Module* module = usable_module(kind, {}, info.detail)) {
       info.usable = true;
       info.detail = module->open()->description();
     }

@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "device/backend.h"
+#include "device/npu/environment.h"
 
 namespace titan::device {
 
 struct OpenOptions {
   std::string name = "auto";       // auto | cpu | cuda | npu
   std::optional<int64_t> threads;  // CPU threads; see device/cpu/threads.h for what happens without
+  std::vector<npu::Setting> npu_settings;  // on top of titan's own; see npu/environment.h
 };
 
 // Opens the device, sets the CPU threads, and logs one line that says what was chosen and why.
