@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "nn/embedding.h"
 #include "ops/rms_norm.h"
+#include "ops/rope.h"
 
 namespace titan::models {
 namespace {
@@ -92,8 +93,12 @@ const nn::RotaryTables& DenseModel::rotary(int64_t positions, at::Device device,
       const auto& s = *args_.rope_scaling;
       scaling = {s.factor, s.low_freq_factor, s.high_freq_factor, s.original_max_positions};
     }
-    rotary_ = nn::make_rotary_tables(args_.head_dim, std::max(positions, args_.max_seq_len),
-                                     args_.rope_theta, scaling, device, dtype);
+    const auto tables =
+        nn::make_rotary_tables(args_.head_dim, std::max(positions, args_.max_seq_len),
+                               args_.rope_theta, scaling, at::kCPU, dtype);
+    const bool interleaved = args_.rope_style == RopeStyle::kInterleaved;
+    rotary_ = {ops::rotary_table(tables.cos, interleaved, device),
+               ops::rotary_table(tables.sin, interleaved, device)};
   }
   return rotary_;
 }

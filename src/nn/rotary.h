@@ -16,17 +16,18 @@ struct FrequencyScaling {
 };
 
 struct RotaryTables {
-  at::Tensor cos, sin;  // [max_positions, head_dim/2], float32 or float64
+  // [max_positions, head_dim/2], or as ops::rotary_table() lays them; float32 or float64.
+  at::Tensor cos, sin;
 
   // Rows [begin, begin + count).
   RotaryTables narrow(int64_t begin, int64_t count) const {
     return {cos.narrow(0, begin, count), sin.narrow(0, begin, count)};
   }
-  // Rows by position, positions [T] int64 -> tables [T, head_dim/2].
+  // Rows by position, positions [T] int64 -> tables of T rows.
   RotaryTables select(const at::Tensor& positions) const {
     return {cos.index_select(0, positions), sin.index_select(0, positions)};
   }
-  // Rows by position, positions [B, T] int64 -> tables [B, T, head_dim/2].
+  // Rows by position, positions [B, T] int64 -> tables of [B, T] rows.
   RotaryTables gather(const at::Tensor& positions) const;
   // Rows of either kind of positions; undefined: [0, count).
   RotaryTables rows(const at::Tensor& positions, int64_t count) const;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/npu_ops.h"
 #include "ops/recompute.h"
 
 namespace titan::ops {
@@ -40,6 +41,11 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const int64_t times = q.size(1) / k.size(1);
   const bool causal = !mask && q.size(2) > 1;
   return kept_call([&] {
+    if (npu::is_npu(q)) {
+      std::optional<Tensor> hidden;
+      if (mask) hidden = mask->logical_not();
+      return npu::attention(q, k, v, causal, hidden).out;
+    }
     if (times > 1 && q.size(2) == 1) {
       // One token sees the same keys from every head of a group: as queries of one head they read
       // them once.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ops/cpu_kernels.h"
 #include "ops/matmul.h"
+#include "ops/npu_ops.h"
 
 namespace titan::ops {
 namespace {
@@ -27,6 +28,14 @@ Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, boo
                                logits.size(0), logits.size(1), kIgnoredLabel,
                                with_grad ? &factor : nullptr, losses.mutable_data_ptr<float>());
     return losses.sum(at::kDouble).to(at::kFloat);
+  }
+  if (npu::is_npu(logits)) {
+    const auto result = npu::cross_entropy(logits, labels, kIgnoredLabel);
+    logits = Tensor();  // the gradient takes its place
+    if (with_grad) {
+      logits = npu::cross_entropy_backward(scale, result.log_probabilities, labels, kIgnoredLabel);
+    }
+    return result.loss;
   }
   const Tensor valid = labels.ne(kIgnoredLabel);
   const Tensor index = labels.clamp_min(0).unsqueeze(1);

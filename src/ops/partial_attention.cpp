@@ -134,6 +134,9 @@ PartialAttention partial_attention(const Tensor& q, const Tensor& k, const Tenso
   if (see.masked()) {
     return masked_attention(kernel, q, repeat_heads(k, times), repeat_heads(v, times), see);
   }
+  if (kernel == AttentionKernel::kNpuFusion) {
+    return run_attention_kernel(kernel, q, k, v, see.causal);
+  }
   if (see.causal || times == 1) {
     return run_attention_kernel(kernel, q, repeat_heads(k, times), repeat_heads(v, times),
                                 see.causal);
@@ -152,6 +155,9 @@ AttentionGradients partial_attention_backward(const Tensor& grad, const Tensor& 
   const auto kernel = attention_kernel(q, k.size(2), see.masked());
   if (kernel == AttentionKernel::kPlain) {
     return reference::partial_attention_backward(grad, q, k, v, out, logsumexp, see);
+  }
+  if (kernel == AttentionKernel::kNpuFusion) {
+    return run_attention_kernel_backward(kernel, grad, q, k, v, out, logsumexp, see.causal);
   }
   const int64_t kv = k.size(1), times = q.size(1) / kv;
   if (see.masked() || see.causal || times == 1) {

@@ -26,7 +26,14 @@ struct PartialAttention {
   at::Tensor logsumexp;  // [B, H, T] of the scaled scores, float32, float64 for float64
 };
 
-enum class AttentionKernel { kPlain, kCpuFlash, kCudaFlash, kCudaCudnn, kCudaEfficient };
+enum class AttentionKernel {
+  kPlain,
+  kCpuFlash,
+  kCudaFlash,
+  kCudaCudnn,
+  kCudaEfficient,
+  kNpuFusion
+};
 
 // The kernel for queries of this device, dtype and sizes; the one place that decides.
 AttentionKernel attention_kernel(const at::Tensor& q, int64_t num_keys, bool masked);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/npu_ops.h"
 
 namespace titan::ops {
 namespace {
@@ -38,6 +39,7 @@ AttentionKernel attention_kernel(const Tensor& q, int64_t num_keys, bool masked)
   if (q.is_cpu()) return masked ? AttentionKernel::kPlain : AttentionKernel::kCpuFlash;
   const auto dtype = q.scalar_type();
   const int64_t head_dim = q.size(3);
+  if (npu::is_npu(q) && !masked) return AttentionKernel::kNpuFusion;
   if (!q.is_cuda() || dtype == at::kDouble || head_dim % 8 != 0) {
     return AttentionKernel::kPlain;
   }
@@ -73,6 +75,10 @@ PartialAttention run_attention_kernel(AttentionKernel kernel, const Tensor& quer
                                                                       true, 0.0, causal);
       return {std::get<0>(result), std::get<1>(result).narrow(2, 0, q.size(2))};
     }
+    case AttentionKernel::kNpuFusion: {
+      const auto result = npu::attention(q, k, v, causal);
+      return {result.out, (result.softmax_sum.log() + result.softmax_max).select(-1, 0)};
+    }
     case AttentionKernel::kPlain:
       break;
   }
@@ -86,6 +92,10 @@ AttentionGradients run_attention_kernel_backward(AttentionKernel kernel, const T
                                                  const Tensor& mask) {
   const Tensor q = dense_rows(query), k = dense_rows(key), v = dense_rows(value);
   const Tensor grad = dense_rows(grad_out), out = dense_rows(output);
+  if (kernel == AttentionKernel::kNpuFusion) {
+    auto [dq, dk, dv] = npu::attention_backward(grad, q, k, v, out, logsumexp, causal);
+    return {dq, dk, dv};
+  }
   if (kernel == AttentionKernel::kCpuFlash) {
     auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         grad, q, k, v, out, logsumexp, 0.0, causal);

@@ -14,8 +14,9 @@ constexpr double kUnseen = -1e30;
 at::Tensor repeat_heads(const at::Tensor& x, int64_t times);
 at::Tensor sum_heads(const at::Tensor& x, int64_t times);
 
-// q [B, H, T, D], k and v [B, H, S, D]: equal numbers of heads. `mask` [B, 1, T, S] in the dtype of
-// q is added to the scores; kernels of kCudaEfficient alone take one. REQUIRES: not kPlain.
+// q [B, H, T, D], k and v [B, H, S, D]: equal numbers of heads, kNpuFusion takes grouped ones.
+// `mask` [B, 1, T, S] in the dtype of q is added to the scores; kernels of kCudaEfficient alone
+// take one. REQUIRES: not kPlain.
 PartialAttention run_attention_kernel(AttentionKernel kernel, const at::Tensor& q,
                                       const at::Tensor& k, const at::Tensor& v, bool causal,
                                       const at::Tensor& mask = {});

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/cpu_kernels.h"
+#include "ops/npu_ops.h"
 
 namespace titan::ops {
 namespace {
@@ -56,6 +57,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
     return RmsNormCpu::apply(x.to(at::kFloat), weight.to(at::kFloat).contiguous(), eps)
         .to(x.scalar_type());
   }
+  if (npu::is_npu(x)) return npu::rms_norm(x, weight, eps);
   return at::rms_norm(x, {x.size(-1)}, weight, eps);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/cpu_kernels.h"
+#include "ops/npu_ops.h"
 
 namespace titan::ops {
 namespace {
@@ -12,8 +13,23 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// One angle per element instead of one per pair.
+Tensor spread(const Tensor& table, bool interleaved) {
+  return interleaved ? at::stack({table, table}, -1).flatten(-2) : at::cat({table, table}, -1);
+}
+
+Tensor rotate_on_npu(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved,
+                     double sign) {
+  const bool is_spread = cos.size(-1) == x.size(-1);
+  const auto table = [&](const Tensor& t) { return is_spread ? t : spread(t, interleaved); };
+  const Tensor wide = x.to(at::kFloat);
+  const auto rotate_by = sign < 0 ? npu::rotate_back : npu::rotate;
+  return rotate_by(wide, table(cos), table(sin), interleaved).to(x.scalar_type());
+}
+
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved,
               double sign) {
+  if (npu::is_npu(x)) return rotate_on_npu(x, cos, sin, interleaved, sign);
   if (x.is_cpu() && x.scalar_type() == at::kFloat && cos.scalar_type() == at::kFloat) {
     const Tensor in = x.contiguous();
     Tensor out = at::empty_like(in);
@@ -67,8 +83,14 @@ Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interlea
 
 }  // namespace reference
 
+Tensor rotary_table(const Tensor& table, bool interleaved, at::Device device) {
+  const bool spreads = device.type() == at::kPrivateUse1;
+  return (spreads ? spread(table, interleaved) : table).to(device);
+}
+
 Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
-  TITAN_CHECK(cos.sizes() == sin.sizes() && 2 * cos.size(-1) == x.size(3) &&
+  const bool is_spread = npu::is_npu(x) && cos.size(-1) == x.size(3);
+  TITAN_CHECK(cos.sizes() == sin.sizes() && (is_spread || 2 * cos.size(-1) == x.size(3)) &&
                   cos.size(-2) == x.size(1) && (cos.dim() == 2 || cos.size(0) == x.size(0)),
               "rotary tables of {} angles by {} positions fit no [{}, {}, {}, {}]", cos.size(-1),
               cos.size(-2), x.size(0), x.size(1), x.size(2), x.size(3));

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/cpu_kernels.h"
+#include "ops/npu_ops.h"
 
 namespace titan::ops {
 namespace {
@@ -38,6 +39,24 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
   }
 };
 
+// torch_npu's kernels read and write gate and up as one tensor.
+struct SwiGluNpu : torch::autograd::Function<SwiGluNpu> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& gate, const Tensor& up) {
+    const int64_t dim = gate.size(-1);
+    const Tensor both = at::cat({gate.reshape({-1, dim}), up.reshape({-1, dim})}, 0);
+    ctx->save_for_backward({both});
+    return npu::swiglu(both).view(gate.sizes());
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const Tensor& dy = grads[0];
+    const auto saved = ctx->get_saved_variables();
+    const auto gradients =
+        npu::swiglu_backward(dy.reshape({-1, dy.size(-1)}), saved[0]).chunk(2, 0);
+    return {gradients[0].view(dy.sizes()), gradients[1].view(dy.sizes())};
+  }
+};
+
 }  // namespace
 
 namespace reference {
@@ -48,6 +67,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
   TITAN_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(),
               "gate and up of {} and {} elements differ in shape or dtype", gate.numel(),
               up.numel());
+  if (npu::is_npu(gate)) return SwiGluNpu::apply(gate, up);
   return SwiGlu::apply(gate, up);
 }
 

@@ -1,0 +1,206 @@
+#include "ops/npu_ops.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <array>
+#include <cmath>
+#include <mutex>
+
+#include "base/error.h"
+
+namespace titan::ops::npu {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+constexpr Schema kSchemas[] = {
+    {"npu::npu_rms_norm",
+     "npu::npu_rms_norm(Tensor input, Tensor gamma, float epsilon=9.9999999999999995e-07) -> "
+     "(Tensor, Tensor)"},
+    {"npu::npu_rotary_mul",
+     "npu::npu_rotary_mul(Tensor input, Tensor r1, Tensor r2, str rotary_mode=\"half\", Tensor? "
+     "rotate=None) -> Tensor"},
+    {"npu::npu_rotary_mul_backward",
+     "npu::npu_rotary_mul_backward(Tensor grad, Tensor input, Tensor r1, Tensor r2, str "
+     "rotary_mode=\"half\") -> (Tensor, Tensor, Tensor)"},
+    {"npu::npu_swiglu", "npu::npu_swiglu(Tensor input, int dim=-1) -> Tensor"},
+    {"npu::npu_swiglu_backward",
+     "npu::npu_swiglu_backward(Tensor grad_output, Tensor input, int dim=-1) -> Tensor"},
+    {"npu::npu_cross_entropy_loss",
+     "npu::npu_cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, str "
+     "reduction=\"mean\", int ignore_index=-100, float label_smoothing=0., float "
+     "lse_square_scale_for_zloss=0., bool return_zloss=False) -> (Tensor, Tensor, Tensor, Tensor)"},
+    {"npu::npu_cross_entropy_loss_backward",
+     "npu::npu_cross_entropy_loss_backward(Tensor grad_loss, Tensor log_prob, Tensor target, "
+     "Tensor? weight=None, Tensor? grad_zloss=None, Tensor? lse_for_zloss=None, str "
+     "reduction=\"mean\", int ignore_index=-100, float label_smoothing=0., float "
+     "lse_square_scale_for_zloss=0.) -> Tensor"},
+    {"npu::npu_fusion_attention_v3",
+     "npu::npu_fusion_attention_v3(Tensor query, Tensor key, Tensor value, int head_num, str "
+     "input_layout, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, float "
+     "scale=1., float keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int "
+     "inner_precise=0, SymInt[]? prefix=None, Tensor? actual_seq_qlen=None, Tensor? "
+     "actual_seq_kvlen=None, int sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, str "
+     "softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"},
+    {"npu::npu_fusion_attention_grad_v3",
+     "npu::npu_fusion_attention_grad_v3(Tensor query, Tensor key, Tensor value, Tensor dy, int "
+     "head_num, str input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? "
+     "atten_mask=None, Tensor? softmax_max=None, Tensor? softmax_sum=None, Tensor? "
+     "softmax_in=None, Tensor? attention_in=None, float scale_value=1., float keep_prob=1., int "
+     "pre_tockens=2147483647, int next_tockens=2147483647, int inner_precise=0, Tensor? seed=None, "
+     "Tensor? offset=None, SymInt[]? prefix=None, Tensor? actual_seq_qlen=None, Tensor? "
+     "actual_seq_kvlen=None, int sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, str "
+     "softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"},
+};
+
+template <class Signature>
+c10::TypedOperatorHandle<Signature> find(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+constexpr int64_t kAll = 2147483647;  // tokens before and after: no window
+constexpr int64_t kNoMask = 0, kWholeMask = 1, kCausalMask = 2;
+
+// The mask that sparse mode 2 wants whatever the length: [2048, 2048] bool, true above the
+// diagonal. A constant per device, made at its first use and never freed: CANN may be closed before
+// static objects are destroyed.
+const Tensor& causal_mask(at::Device device) {
+  struct Slot {
+    std::once_flag once;
+    Tensor mask;
+  };
+  static auto* const slots = new std::array<Slot, 64>;
+  Slot& slot = slots->at(static_cast<size_t>(device.index()));
+  std::call_once(slot.once, [&] {
+    constexpr int64_t kSize = 2048;
+    slot.mask = at::ones({kSize, kSize}, at::TensorOptions(at::kBool)).triu(1).to(device);
+  });
+  return slot.mask;
+}
+
+// How a tensor [B, heads, T, D] is handed over: as it lies where that is [B, T, heads, D] in
+// memory.
+struct Layout {
+  const char* name;
+  bool tokens_first;
+
+  Tensor to(const Tensor& x) const { return tokens_first ? x.transpose(1, 2) : x.contiguous(); }
+  Tensor from(const Tensor& x) const { return tokens_first ? x.transpose(1, 2) : x; }
+};
+
+Layout layout_of(std::initializer_list<Tensor> tensors) {
+  for (const auto& x : tensors) {
+    if (!x.transpose(1, 2).is_contiguous()) return {"BNSD", false};
+  }
+  return {"BSND", true};
+}
+
+// A rotary table [T, D] or [B, T, D] beside [B, T, heads, D].
+Tensor over_heads(const Tensor& table) {
+  return table.dim() == 2 ? table.unsqueeze(0).unsqueeze(2) : table.unsqueeze(2);
+}
+
+double scale_of(const Tensor& q) { return 1 / std::sqrt(static_cast<double>(q.size(3))); }
+
+}  // namespace
+
+std::span<const Schema> npu_schemas() { return kSchemas; }
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  static const auto op =
+      find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, double)>("npu::npu_rms_norm");
+  return std::get<0>(op.call(x, weight, eps));
+}
+
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  static const auto op = find<Tensor(const Tensor&, const Tensor&, const Tensor&, c10::string_view,
+                                     const OptionalTensor&)>("npu::npu_rotary_mul");
+  return op.call(x, over_heads(cos), over_heads(sin), interleaved ? "interleave" : "half",
+                 std::nullopt);
+}
+
+Tensor rotate_back(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor>(
+      const Tensor&, const Tensor&, const Tensor&, const Tensor&, c10::string_view)>(
+      "npu::npu_rotary_mul_backward");
+  // What was rotated is read for the gradients of the tables only, and those need none.
+  return std::get<0>(
+      op.call(x, x, over_heads(cos), over_heads(sin), interleaved ? "interleave" : "half"));
+}
+
+Tensor swiglu(const Tensor& gate_and_up) {
+  static const auto op = find<Tensor(const Tensor&, int64_t)>("npu::npu_swiglu");
+  return op.call(gate_and_up, 0);
+}
+
+Tensor swiglu_backward(const Tensor& grad, const Tensor& gate_and_up) {
+  static const auto op =
+      find<Tensor(const Tensor&, const Tensor&, int64_t)>("npu::npu_swiglu_backward");
+  return op.call(grad, gate_and_up, 0);
+}
+
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignored) {
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor>(
+      const Tensor&, const Tensor&, const OptionalTensor&, c10::string_view, int64_t, double,
+      double, bool)>("npu::npu_cross_entropy_loss");
+  auto result = op.call(logits, labels, std::nullopt, "sum", ignored, 0, 0, false);
+  return {std::get<0>(result), std::get<1>(result)};
+}
+
+Tensor cross_entropy_backward(const Tensor& grad, const Tensor& log_probabilities,
+                              const Tensor& labels, int64_t ignored) {
+  static const auto op =
+      find<Tensor(const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
+                  const OptionalTensor&, const OptionalTensor&, c10::string_view, int64_t, double,
+                  double)>("npu::npu_cross_entropy_loss_backward");
+  return op.call(grad, log_probabilities, labels, std::nullopt, std::nullopt, std::nullopt, "sum",
+                 ignored, 0, 0);
+}
+
+Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                    const OptionalTensor& hidden) {
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>(
+      const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view, const OptionalTensor&,
+      const OptionalTensor&, const OptionalTensor&, double, double, int64_t, int64_t, int64_t,
+      at::OptionalSymIntArrayRef, const OptionalTensor&, const OptionalTensor&, int64_t, bool, bool,
+      c10::string_view, const OptionalTensor&)>("npu::npu_fusion_attention_v3");
+  TITAN_CHECK(!causal || q.size(2) == k.size(2), "causal attention of {} queries on {} keys",
+              q.size(2), k.size(2));
+  const Layout layout = layout_of({q, k, v});
+  OptionalTensor mask = hidden;
+  if (causal) mask = causal_mask(q.device());
+  const int64_t mode = causal ? kCausalMask : hidden ? kWholeMask : kNoMask;
+  const auto result =
+      op.call(layout.to(q), layout.to(k), layout.to(v), q.size(1), layout.name, std::nullopt,
+              std::nullopt, mask, scale_of(q), 1, kAll, kAll, 0, std::nullopt, std::nullopt,
+              std::nullopt, mode, true, false, "", std::nullopt);
+  return {layout.from(std::get<0>(result)), std::get<1>(result), std::get<2>(result)};
+}
+
+AttentionGradients attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                      const Tensor& v, const Tensor& out, const Tensor& logsumexp,
+                                      bool causal) {
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>(
+      const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view,
+      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, double, double, int64_t,
+      int64_t, int64_t, const OptionalTensor&, const OptionalTensor&, at::OptionalSymIntArrayRef,
+      const OptionalTensor&, const OptionalTensor&, int64_t, bool, bool, c10::string_view,
+      const OptionalTensor&)>("npu::npu_fusion_attention_grad_v3");
+  const Layout layout = layout_of({grad, q, k, v, out});
+  OptionalTensor mask;
+  if (causal) mask = causal_mask(q.device());
+  // exp(score - maximum) / sum is the share of a key: with the logsumexp as maximum the sum is 1.
+  const Tensor maximum =
+      logsumexp.to(at::kFloat).unsqueeze(-1).expand({-1, -1, -1, 8}).contiguous();
+  const auto result = op.call(
+      layout.to(q), layout.to(k), layout.to(v), layout.to(grad), q.size(1), layout.name,
+      std::nullopt, std::nullopt, mask, maximum, at::ones_like(maximum), std::nullopt,
+      layout.to(out), scale_of(q), 1, kAll, kAll, 0, std::nullopt, std::nullopt, std::nullopt,
+      std::nullopt, std::nullopt, causal ? kCausalMask : kNoMask, true, false, "", std::nullopt);
+  return {layout.from(std::get<0>(result)), layout.from(std::get<1>(result)),
+          layout.from(std::get<2>(result))};
+}
+
+}  // namespace titan::ops::npu

@@ -1,0 +1,67 @@
+// torch_npu's fused operators, called through the dispatcher by schema: no vendor header, no link
+// to it. Each is found once, when it is first called. The schemas that the calls are written for
+// stand in npu_schemas(); a test compares them with what the installed torch_npu registers.
+//
+// What the chips lack is not asked for: no float64, no complex numbers.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <span>
+
+namespace titan::ops::npu {
+
+struct Schema {
+  const char* name;  // "npu::npu_swiglu"
+  const char* text;  // "npu::npu_swiglu(Tensor input, int dim=-1) -> Tensor"
+};
+std::span<const Schema> npu_schemas();
+
+inline bool is_npu(const at::Tensor& x) { return x.is_privateuseone(); }
+
+// See ops::rms_norm; differentiable by torch_npu.
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+
+// x [B, T, H, D] float32; cos and sin [T, D] or [B, T, D], float32: an angle per element. Not
+// differentiable.
+at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                  bool interleaved);
+// By the opposite angles: the gradient of rotate().
+at::Tensor rotate_back(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                       bool interleaved);
+
+// gate_and_up holds both behind each other along dimension 0. Not differentiable.
+at::Tensor swiglu(const at::Tensor& gate_and_up);
+at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& gate_and_up);
+
+// The sum of the cross-entropies of logits [n, vocab] float32, labels equal to `ignored` left out.
+struct CrossEntropy {
+  at::Tensor loss;               // 0-dim
+  at::Tensor log_probabilities;  // [n, vocab]
+};
+CrossEntropy cross_entropy(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored);
+// `grad` 0-dim -> the gradient of the logits.
+at::Tensor cross_entropy_backward(const at::Tensor& grad, const at::Tensor& log_probabilities,
+                                  const at::Tensor& labels, int64_t ignored);
+
+// q [B, H, T, D], k and v [B, K, S, D], H a multiple of K; any strides. Causal needs T == S.
+// `hidden` [B or 1, 1, T, S] bool, true = not seen, instead of causality.
+struct Attention {
+  at::Tensor out;                       // [B, H, T, D]
+  at::Tensor softmax_max, softmax_sum;  // [B, H, T, 8] float32
+};
+// Differentiable by torch_npu in `out`.
+Attention attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal,
+                    const std::optional<at::Tensor>& hidden = std::nullopt);
+
+struct AttentionGradients {
+  at::Tensor q, k, v;
+};
+// Of attention() without `hidden`; the softmax is given by the logsumexp [B, H, T] of its scores.
+AttentionGradients attention_backward(const at::Tensor& grad, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const at::Tensor& out, const at::Tensor& logsumexp,
+                                      bool causal);
+
+}  // namespace titan::ops::npu
