@@ -78,6 +78,9 @@ void Adam::step(const Inputs& in, std::span<const size_t> which) {
     exp_avg_sq.push_back(exp_avg_sq_[i]);
     steps.push_back(steps_[i]);
   }
+  if (device().is_privateuseone()) {
+    return step_on_npu(in, {parameters, gradients, exp_avg, exp_avg_sq, steps, counts});
+  }
   std::optional<Tensor> divisor = in.divisor.to(at::kFloat), found_inf;
   if (in.found_inf.defined()) found_inf = in.found_inf;
   if (!parameters.empty() && parameters[0].scalar_type() == at::kDouble) {
@@ -107,6 +110,23 @@ void Adam::step(const Inputs& in, std::span<const size_t> which) {
     fused(in.lr);
   }
   if (found_inf) at::_foreach_sub_(counts, std::vector<Tensor>(counts.size(), *found_inf));
+}
+
+// torch_npu's fused AdamW takes a divisor and a skip but ignores both, wants the learning rate from
+// the host, and has no sibling without decoupled decay.
+void Adam::step_on_npu(const Inputs& in, const Tensors& t) {
+  TITAN_CHECK(in.lr.is_cpu(), "the learning rate of an NPU's optimizer is on the device");
+  // Loss scaling in float16 waits for the device here.
+  if (in.found_inf.defined() && in.found_inf.item<float>() != 0) return;
+  at::_foreach_add_(t.counts, 1);
+  if (t.parameters.empty()) return;
+  at::_foreach_div_(t.gradients, in.divisor);
+  if (!decoupled_ && weight_decay_ != 0) {
+    at::_foreach_add_(t.gradients, t.parameters, weight_decay_);
+  }
+  at::_fused_adamw_(t.parameters, t.gradients, t.exp_avg, t.exp_avg_sq, {}, t.steps,
+                    in.lr.item<double>(), beta1_, beta2_, decoupled_ ? weight_decay_ : 0, eps_,
+                    /*amsgrad=*/false, /*maximize=*/false);
 }
 
 void Adam::visit_state(const std::function<void(const std::string&, Tensor&)>& visitor) {

@@ -28,7 +28,8 @@ class Adam {
   Adam(const config::Optimizer& config, std::vector<std::pair<std::string, at::Tensor>> parameters);
 
   struct Inputs {
-    at::Tensor lr;         // 0-dim, float32 (float64 for float64 parameters)
+    at::Tensor lr;         // 0-dim, float32 (float64 for float64 parameters); for an NPU's
+                           // parameters on the CPU
     at::Tensor divisor;    // 0-dim, float32 or float64: gradients are divided by it (loss scale /
                            // clip coefficient)
     at::Tensor found_inf;  // 0-dim float32, 1: skip this step; undefined: never skip
@@ -37,6 +38,11 @@ class Adam {
   void step(const Inputs& inputs);
   // The same for some of the parameters, by their number.
   void step(const Inputs& inputs, std::span<const size_t> which);
+
+  // Where parameters, gradients and states lie.
+  at::Device device() const {
+    return parameters_.empty() ? at::Device(at::kCPU) : parameters_[0].device();
+  }
 
   // Gradients of all parameters, zeros where the backward pass reached none.
   std::vector<at::Tensor> gradients();
@@ -48,6 +54,13 @@ class Adam {
   void visit_state(const std::function<void(const std::string& name, at::Tensor& state)>& visitor);
 
  private:
+  // What one step changes: the parameters that have elements here.
+  struct Tensors {
+    std::vector<at::Tensor> parameters, gradients, exp_avg, exp_avg_sq, steps;
+    std::vector<at::Tensor> counts;  // of all parameters of the step, with elements or without
+  };
+  void step_on_npu(const Inputs& inputs, const Tensors& tensors);
+
   bool decoupled_;  // AdamW
   double beta1_, beta2_, eps_, weight_decay_;
   std::vector<std::string> names_;

@@ -53,9 +53,14 @@ MicroBatch to_device(const data::SampleBatch& batch, at::Device device,
                      const nn::ContextParallel& context, const DocumentRules& rules) {
   // Ids travel as int32; the device widens them.
   const auto move = [&](const std::vector<int32_t>& ids) {
-    const auto on_host = at::from_blob(const_cast<int32_t*>(ids.data()),
-                                       {batch.num_samples, batch.seq_len}, at::kInt);
-    return on_host.to(device).to(at::kLong);
+    const auto given = at::from_blob(const_cast<int32_t*>(ids.data()),
+                                     {batch.num_samples, batch.seq_len}, at::kInt);
+    if (device.is_cpu()) return given.to(at::kLong);
+    // From pinned memory the copy does not wait for the device, and libtorch keeps the memory until
+    // it is done.
+    const auto pinned = at::empty(given.sizes(), given.options().pinned_memory(true));
+    pinned.copy_(given);
+    return pinned.to(device, at::kInt, /*non_blocking=*/true).to(at::kLong);
   };
   nn::TokenPlaces places;
   if (rules.mask || rules.reset_positions) places = rules.places(move(batch.documents));

@@ -39,7 +39,7 @@ EvaluationResult Evaluation::run(TrainingState& state) {
     // One copy to the host per batch: evaluation is outside the training step.
     const at::Tensor loss =
         batch_loss(state, to_device(*batch, device_, state.axes().context, state.documents), one);
-    if (mesh.at.tp == 0) sums[0] += loss.to(at::kCPU, at::kDouble);
+    if (mesh.at.tp == 0) sums[0] += loss.to(at::kCPU).to(at::kDouble);
     if (!mesh.is_data_leader()) continue;
     sums[1] += batch->valid_tokens;
     int64_t bytes = 0;

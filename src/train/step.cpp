@@ -67,9 +67,9 @@ StepResult over_all_ranks(TrainingState& state, const Tensor& loss) {
     return {loss, optim::global_norm(state.optimizer->gradients()).to(loss.device())};
   }
   // The gradients, hence the squares, may lie in host memory.
-  Tensor squares = state.early_step
-                       ? state.early_step->take_squares()
-                       : optim::sum_of_squares(owned_gradients(state), state.lr.options());
+  Tensor squares = state.early_step ? state.early_step->take_squares()
+                                    : optim::sum_of_squares(owned_gradients(state),
+                                                            state.inverse_valid_tokens.options());
   squares = squares.to(loss.device());
   if (mesh.shape.world() == 1) return {loss, squares.sqrt()};
   // Replicas know the same gradients; tensor-parallel ranks the same loss.
@@ -111,8 +111,8 @@ StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
   const Tensor found_inf = norm.isfinite().logical_not().to(at::kFloat);
   state.optimizer->step(
       {.lr = state.lr,
-       .divisor = (loss_scale / clip).to(state.lr.device()),
-       .found_inf = state.loss_scale.dynamic() ? found_inf.to(state.lr.device()) : Tensor()});
+       .divisor = (loss_scale / clip).to(state.optimizer->device()),
+       .found_inf = state.loss_scale.dynamic() ? found_inf.to(state.optimizer->device()) : Tensor()});
   const StepResult result{total / loss_scale, norm};
   state.loss_scale.update(found_inf);
   state.optimizer->clear_gradients();
