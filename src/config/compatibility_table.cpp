@@ -268,8 +268,8 @@ constexpr Row kRows[] = {
     {"debug.moe_force_load_balance", kNoEffect, "dense models have no experts", "稠密模型没有专家"},
     {"debug.shard_one_process", kYes, kOwn, kOwnZh},
     // titan's own sections
-    {"device.name", kPartly, "npu is not built yet; cuda needs libtitan_cuda.so beside the binary", "尚未实现 npu；cuda 需要二进制旁的 libtitan_cuda.so",
-     [](C c) { return c.device.name == "npu"; }, "npu"},
+    {"device.name", kYes, "cuda needs libtitan_cuda.so beside the binary, npu libtitan_npu.so",
+     "cuda 需要二进制旁的 libtitan_cuda.so，npu 需要 libtitan_npu.so"},
     {"device.threads", kYes, kOwn, kOwnZh},
     {"data.text_key", kYes, kOwn, kOwnZh},
     {"data.text_document", kYes, kOwn, kOwnZh},
@@ -277,8 +277,17 @@ constexpr Row kRows[] = {
     {"data.virtual_streams", kYes, kOwn, kOwnZh},
     {"data.prefetch", kYes, kOwn, kOwnZh},
     {"data.threads", kYes, kOwn, kOwnZh},
-    {"npu.memory_fraction", kNoEffect, "acts on Ascend devices only, which are not built yet", "只对昇腾设备起作用，尚未实现"},
+    {"npu.memory_fraction", kYes, "acts on Ascend devices only", "只对昇腾设备起作用"},
     {"npu.zero_stage", kYes},
+    {"npu.expandable_segments", kYes, kOwn, kOwnZh},
+    {"npu.max_split_size_mb", kYes, kOwn, kOwnZh},
+    {"npu.garbage_collection_threshold", kYes, kOwn, kOwnZh},
+    {"npu.task_queue", kYes, kOwn, kOwnZh},
+    {"npu.multi_stream_reuse", kYes, kOwn, kOwnZh},
+    {"npu.cpu_affinity", kYes, kOwn, kOwnZh},
+    {"npu.launch_blocking", kYes, kOwn, kOwnZh},
+    {"npu.hccl_connect_timeout_seconds", kYes, kOwn, kOwnZh},
+    {"npu.hccl_exec_timeout_seconds", kYes, kOwn, kOwnZh},
 };
 // clang-format on
 

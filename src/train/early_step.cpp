@@ -12,7 +12,8 @@ void EarlyStep::add(size_t group, size_t number, const comm::Box& owned) {
 void EarlyStep::start(optim::Adam* optimizer, const at::Tensor& lr) {
   optimizer_ = optimizer;
   lr_ = lr;
-  squares_ = at::zeros_like(lr);
+  // Beside the gradients; an NPU's learning rate is not.
+  squares_ = at::zeros({}, lr.options().device(optimizer->device()));
 }
 
 void EarlyStep::update(size_t group) {
@@ -23,8 +24,8 @@ void EarlyStep::update(size_t group) {
     numbers.push_back(number);
     owned.push_back(box.of(optimizer_->gradient(number)));
   }
-  squares_.add_(optim::sum_of_squares(owned, lr_.options()));
-  optimizer_->step({.lr = lr_, .divisor = at::ones_like(lr_)}, numbers);
+  squares_.add_(optim::sum_of_squares(owned, squares_.options()));
+  optimizer_->step({.lr = lr_, .divisor = at::ones_like(squares_)}, numbers);
   for (const size_t number : numbers) optimizer_->clear_gradient(number);
 }
 

@@ -16,6 +16,7 @@
 #include "ops/recompute.h"
 #include "train/assembly.h"
 #include "train/layout.h"
+#include "train/npu_settings.h"
 
 namespace titan::train {
 namespace {
@@ -153,8 +154,10 @@ Job make_job(const config::JobConfig& config, const World& world) {
               100 * plan.report.bubble_share);
   }
   // The device module must be loaded before anything else touches libtorch's devices or seeds.
-  auto backend =
-      device::open_backend({.name = config.device.name, .threads = config.device.threads});
+  auto backend = device::open_backend({.name = config.device.name,
+                                       .threads = config.device.threads,
+                                       .npu_settings = npu_settings(config)});
+  if (config.npu.memory_fraction) backend->limit_memory(*config.npu.memory_fraction);
   // The profiler's library reports missing GPUs as errors, also where none is asked for.
   if (backend->device().is_cpu()) env::set_default("KINETO_LOG_LEVEL", "5");
   if (config.debug.deterministic) backend->set_deterministic(true);
