@@ -133,9 +133,11 @@ DoctorFacts collect_doctor_facts(bool with_ops) {
   facts.environment = collect_environment();
   facts.ascend =
       collect_ascend_facts({.torch = TITAN_TORCH_VERSION, .torch_npu = torch_npu_version()});
+  const auto npu_settings = device::npu::plan_environment({});
   std::vector<OpFact> device_ops;
   for (const auto& module : device::probe_modules(/*load=*/true)) {
     facts.devices.push_back(collect_device(module, with_ops ? &device_ops : nullptr));
+    if (module.name == "npu" && module.built) facts.devices.back().settings = npu_settings;
   }
   facts.cpu = collect_cpu();
   facts.disk = collect_disk();

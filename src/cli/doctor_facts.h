@@ -49,6 +49,8 @@ struct DeviceFacts {
   double flops = 0;  // bfloat16 per second
   std::string flops_source;
   std::string health;
+  // What the device's libraries are told through the environment, and by whom (NPU only).
+  std::vector<device::npu::Setting> settings;
 };
 
 struct PlaceFacts {

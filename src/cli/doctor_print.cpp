@@ -50,6 +50,7 @@ void print_device(Screen& screen, const DeviceFacts& facts) {
     return;
   }
   screen.row("module", fmt::format("built ({})", facts.module.path));
+  if (!facts.settings.empty()) screen.row("settings", device::npu::describe(facts.settings));
   if (!facts.module.usable) {
     screen.row("device", fmt::format("none can be used: {}", facts.module.detail));
     return;
@@ -156,6 +157,9 @@ DoctorJson json_of(const DeviceFacts& facts) {
   json["memory_free_bytes"] = facts.memory_free;
   json["bfloat16_flops"] = facts.flops;
   json["flops_source"] = facts.flops_source;
+  for (const auto& setting : facts.settings) {
+    json["settings"][setting.variable] = {{"value", setting.value}, {"source", setting.source}};
+  }
   json["health"] = facts.health;
   return json;
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "device/npu/error_codes.h"
 
 namespace titan::cli {
 namespace {
@@ -61,6 +62,10 @@ bool is_out_of_memory(const c10::Error& error) {
 
 ExitCode report(const c10::Error& error) {
   if (!is_out_of_memory(error)) {
+    if (const auto meaning = device::npu::explain_error(error.what_without_backtrace())) {
+      print_error(fmt::format("[npu] {} ({})", *meaning, first_line(error)));
+      return ExitCode::kEnvironment;
+    }
     print_error("[torch] " + first_line(error));
     return ExitCode::kInternal;
   }
@@ -89,7 +94,10 @@ int main(int argc, char** argv) {
         "[memory] the machine has no memory left — lower training.local_batch_size or seq_len");
     return static_cast<int>(ExitCode::kEnvironment);
   } catch (const std::exception& error) {
-    titan::cli::print_error(std::string("[internal] ") + error.what());
+    const auto meaning = titan::device::npu::explain_error(error.what());
+    titan::cli::print_error(meaning ? "[npu] " + *meaning
+                                    : std::string("[internal] ") + error.what());
+    if (meaning) return static_cast<int>(titan::ExitCode::kEnvironment);
   }
   return static_cast<int>(ExitCode::kInternal);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "comm/shape_check.h"
+#include "device/npu/error_codes.h"
 
 namespace titan::comm {
 
@@ -30,7 +31,12 @@ struct Pending::State {
 namespace {
 
 // libtorch's messages carry C++ frames and addresses; the first line says it all.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// Codes of HCCL, which may stand further below, are put into words.
+std::string reason_in_words(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const auto meaning = device::npu::explain_error(text);
+  return meaning ? fmt::format("{} ({})", *meaning, line) : line;
+}
 
 constexpr const char* kGone =
     "another rank ended, hangs or took part with other shapes; its own message says why "
@@ -42,7 +48,7 @@ constexpr const char* kOtherShapes =
                        const std::string& reason, const char* hint = kGone) {
   throw EnvironmentError("[comm] rank {}, step {}, {}: {} failed: {} — {}", context.rank,
                          context.progress.step.load(), context.progress.phase.load(), what,
-                         first_line(reason), hint);
+                         reason_in_words(reason), hint);
 }
 
 c10d::ReduceOp op_of(Reduce reduce) {
