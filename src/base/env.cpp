@@ -63,6 +63,7 @@ constexpr Variable kKnown[] = {
     {"KINETO_LOG_LEVEL", "what the profiler's library prints: 0 all, 5 nothing"},
     {"TITAN_MODULES", "folder of the device modules (default: beside the binary)"},
     {"TITAN_THREADS", "CPU threads for the maths (default: cores this process may use)"},
+    {"LD_LIBRARY_PATH", "where the loader looks first; titan emulate-cann puts the emulator there"},
     {"HOME", "where a user's files lie"},
     {"NO_COLOR", "set to any value: no colours"},
     {"TERM", "terminal type; dumb or unset: no colours"},

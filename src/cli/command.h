@@ -25,6 +25,7 @@ int run_comm_trace(Arguments arguments);
 int run_config(Arguments arguments);
 int run_data(Arguments arguments);
 int run_doctor(Arguments arguments);
+int run_emulate_cann(Arguments arguments);
 int run_generate(Arguments arguments);
 int run_launch(Arguments arguments);
 int run_tokenizer(Arguments arguments);

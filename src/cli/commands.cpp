@@ -18,6 +18,8 @@ constexpr Command kCommands[] = {
     {"schedule", "draw a pipeline schedule: idle time, memory, order of each rank", run_schedule},
     {"selfcheck", "train a small copy of a config in its layout and as one process, and compare",
      run_selfcheck},
+    {"emulate-cann", "run a command on emulated Ascend chips: titan emulate-cann -- COMMAND…",
+     run_emulate_cann},
     {"version", "print the versions of titan, libtorch and the compiler, and the devices built in",
      run_version},
 };

@@ -1,0 +1,317 @@
+// Fused attention of the 910B family (versions 1, 2; packed sequences: VarLen / Unpadding) and of
+// 950 (ScoreV4). Shapes: B batch, N heads, S query length, K key length, D head size. Everything is
+// computed as [B, N, S, D] in float32. The statistics (max and sum of the exponentials of each row)
+// have 8 equal copies in their last dim, as the adapter allocates them. Refused: dropout, padding
+// masks, prefix masks, gradients of a position bias, rope and sink inputs.
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "ops/operator.h"
+
+using namespace cannemu::ops;
+
+namespace {
+
+struct Attention {
+  Tensor bias, mask;  // added to the logits; true where a key is hidden
+  double scale = 1;
+  int64_t before = 0, after = 0;  // reach of a band (mask mode 4)
+  int64_t heads = 1;
+  Text layout;
+  int64_t mask_mode = 0;
+};
+
+struct Reject {
+  Tensor dropout, padding;
+  Ints prefix;
+  double keep = 1;
+};
+
+void refuse(const Reject& given) {
+  TORCH_CHECK(given.keep == 1.0 && !present(given.padding) && given.prefix.empty(),
+              "attention with dropout, a padding mask or a prefix mask is not emulated");
+}
+
+bool packed(const Attention& attention) { return attention.layout == "TND"; }
+
+Tensor to_BNSD(const Tensor& x, const Text& layout, int64_t heads) {
+  const Tensor f = x.to(at::kFloat);
+  if (layout == "BNSD") return f;
+  if (layout == "BSND") return f.transpose(1, 2);
+  if (layout == "BSH") return f.reshape({f.size(0), f.size(1), heads, -1}).transpose(1, 2);
+  if (layout == "SBH") return f.reshape({f.size(0), f.size(1), heads, -1}).permute({1, 2, 0, 3});
+  TORCH_CHECK(false, "the layout ", layout, " is not emulated");
+}
+
+Tensor from_BNSD(const Tensor& x, const Text& layout) {
+  if (layout == "BNSD") return x;
+  if (layout == "BSND") return x.transpose(1, 2);
+  if (layout == "BSH") return x.transpose(1, 2).flatten(2);
+  return x.permute({2, 0, 1, 3}).flatten(2);
+}
+
+int64_t key_heads(const Tensor& key, const Tensor& query, const Attention& attention) {
+  if (attention.layout == "BNSD" || packed(attention)) return key.size(1);
+  if (attention.layout == "BSND") return key.size(2);
+  return key.size(2) / (query.size(2) / attention.heads);
+}
+
+// Query heads share key heads in groups that lie together.
+Tensor for_each_query_head(const Tensor& x_BNSD, int64_t heads) {
+  return x_BNSD.size(1) == heads ? x_BNSD
+                                 : at::repeat_interleave(x_BNSD, heads / x_BNSD.size(1), 1);
+}
+Tensor sum_over_group(const Tensor& grad_BNSD, int64_t heads) {
+  if (grad_BNSD.size(1) == heads) return grad_BNSD;
+  return grad_BNSD.unflatten(1, {heads, grad_BNSD.size(1) / heads}).sum(2);
+}
+
+// True where the key is further than `before` behind or `after` ahead of the query, the query at
+// row i standing at i + shift.
+Tensor outside_band(int64_t rows, int64_t columns, int64_t before, int64_t after, int64_t shift) {
+  const Tensor row = at::arange(rows).unsqueeze(1) + shift,
+               column = at::arange(columns).unsqueeze(0);
+  return at::logical_or(column.gt(row + after), column.lt(row - before));
+}
+
+// Mode 0 and 1: the mask as given. 2: causal from the upper left corner, 3: from the lower right,
+// 4: a band from the lower right; these come with a compressed mask of 2048 x 2048 whose content is
+// implied.
+Tensor hidden_keys(const Attention& attention, int64_t rows, int64_t columns) {
+  constexpr int64_t kCompressed = 2048, kEverything = int64_t{1} << 40;
+  const int64_t mode = attention.mask_mode;
+  TORCH_CHECK(mode >= 0 && mode <= 4, "mask mode ", mode, " is not emulated");
+  if (mode <= 1) return present(attention.mask) ? attention.mask.to(at::kBool) : Tensor();
+  TORCH_CHECK(attention.mask.defined() && attention.mask.size(-1) == kCompressed &&
+                  attention.mask.size(-2) == kCompressed,
+              "mask modes 2 to 4 take the compressed mask of 2048 x 2048");
+  if (mode == 2) return outside_band(rows, columns, kEverything, 0, 0);
+  if (mode == 3) return outside_band(rows, columns, kEverything, 0, columns - rows);
+  return outside_band(rows, columns, attention.before, attention.after, columns - rows);
+}
+
+Tensor logits(const Attention& attention, const Tensor& q_BNSD, const Tensor& k_BNKD) {
+  Tensor s_BNSK = at::matmul(q_BNSD, k_BNKD.transpose(-1, -2)) * attention.scale;
+  if (present(attention.bias)) s_BNSK = s_BNSK + attention.bias.to(at::kFloat);
+  const Tensor hidden = hidden_keys(attention, s_BNSK.size(-2), s_BNSK.size(-1));
+  return hidden.defined() ? s_BNSK.masked_fill(hidden, -std::numeric_limits<double>::infinity())
+                          : s_BNSK;
+}
+
+struct Forward {
+  Tensor out_BNSD, max_BNS1, sum_BNS1;
+};
+
+constexpr double kLeast = -3e38, kTiny = 1e-30;  // a row that sees no key gives 0
+
+Forward forward(const Attention& attention, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Tensor s = logits(attention, q, for_each_query_head(k, q.size(1)));
+  const Tensor max = s.amax(-1, true).clamp_min(kLeast);
+  const Tensor e = at::exp(s - max);
+  const Tensor sum = e.sum(-1, true);
+  return {at::matmul(e / sum.clamp_min(kTiny), for_each_query_head(v, q.size(1))), max, sum};
+}
+
+struct Backward {
+  Tensor q, k, v;
+};
+
+Backward backward(const Attention& attention, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& grad, const Tensor& out, const Tensor& max, const Tensor& sum) {
+  const Tensor k_all = for_each_query_head(k, q.size(1)), v_all = for_each_query_head(v, q.size(1));
+  const Tensor p = at::exp(logits(attention, q, k_all) - max) / sum.clamp_min(kTiny);
+  const Tensor s_grad =
+      p * (at::matmul(grad, v_all.transpose(-1, -2)) - (grad * out).sum(-1, true));
+  return {at::matmul(s_grad, k_all) * attention.scale,
+          sum_over_group(at::matmul(s_grad.transpose(-1, -2), q) * attention.scale, k.size(1)),
+          sum_over_group(at::matmul(p.transpose(-1, -2), grad), v.size(1))};
+}
+
+// Packed sequences [T, N, D]: `ends` are the cumulated lengths.
+template <class Function>
+void for_each_sequence(const Ints& q_ends, const Ints& k_ends, Function function) {
+  TORCH_CHECK(q_ends.size() == k_ends.size(), "as many query as key sequences");
+  int64_t q = 0, k = 0;
+  for (size_t at = 0; at < q_ends.size(); q = q_ends[at], k = k_ends[at], ++at) {
+    if (q_ends[at] > q) function(q, q_ends[at], k, k_ends[at]);
+  }
+}
+Tensor sequence(const Tensor& x_TND, int64_t begin, int64_t end) {
+  return x_TND.slice(0, begin, end).to(at::kFloat).transpose(0, 1).unsqueeze(0);
+}
+void put_sequence(const Tensor& out_TND, int64_t begin, int64_t end, const Tensor& x_BNSD) {
+  const Tensor part = out_TND.slice(0, begin, end);
+  part.copy_(x_BNSD.squeeze(0).transpose(0, 1).expand_as(part));
+}
+
+void run_forward(const Attention& attention, const Ints& q_ends, const Ints& k_ends,
+                 const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& max,
+                 const Tensor& sum, const Tensor& out) {
+  if (!packed(attention)) {
+    const int64_t heads = key_heads(k, q, attention);
+    const Forward result =
+        forward(attention, to_BNSD(q, attention.layout, attention.heads),
+                to_BNSD(k, attention.layout, heads), to_BNSD(v, attention.layout, heads));
+    put(max, result.max_BNS1.expand(max.sizes()));
+    put(sum, result.sum_BNS1.expand(sum.sizes()));
+    return put(out, from_BNSD(result.out_BNSD, attention.layout));
+  }
+  TORCH_CHECK(!present(attention.bias), "packed attention with a position bias is not emulated");
+  for_each_sequence(q_ends, k_ends, [&](int64_t q0, int64_t q1, int64_t k0, int64_t k1) {
+    const Forward result =
+        forward(attention, sequence(q, q0, q1), sequence(k, k0, k1), sequence(v, k0, k1));
+    put_sequence(max, q0, q1, result.max_BNS1);
+    put_sequence(sum, q0, q1, result.sum_BNS1);
+    put_sequence(out, q0, q1, result.out_BNSD);
+  });
+}
+
+struct Saved {
+  Tensor grad, max, sum, out;
+};
+
+void run_backward(const Attention& attention, const Ints& q_ends, const Ints& k_ends,
+                  const Tensor& q, const Tensor& k, const Tensor& v, const Saved& saved,
+                  const Tensor& grad_q, const Tensor& grad_k, const Tensor& grad_v,
+                  const Tensor& grad_bias) {
+  TORCH_CHECK(!present(grad_bias), "the gradient of a position bias is not emulated");
+  if (!packed(attention)) {
+    const Text& layout = attention.layout;
+    const int64_t heads = attention.heads, shared = key_heads(k, q, attention);
+    const Backward result = backward(
+        attention, to_BNSD(q, layout, heads), to_BNSD(k, layout, shared),
+        to_BNSD(v, layout, shared), to_BNSD(saved.grad, layout, heads),
+        to_BNSD(saved.out, layout, heads), saved.max.slice(-1, 0, 1), saved.sum.slice(-1, 0, 1));
+    put(grad_q, from_BNSD(result.q, layout));
+    put(grad_k, from_BNSD(result.k, layout));
+    return put(grad_v, from_BNSD(result.v, layout));
+  }
+  for_each_sequence(q_ends, k_ends, [&](int64_t q0, int64_t q1, int64_t k0, int64_t k1) {
+    const Backward result = backward(
+        attention, sequence(q, q0, q1), sequence(k, k0, k1), sequence(v, k0, k1),
+        sequence(saved.grad, q0, q1), sequence(saved.out, q0, q1),
+        sequence(saved.max, q0, q1).slice(-1, 0, 1), sequence(saved.sum, q0, q1).slice(-1, 0, 1));
+    put_sequence(grad_q, q0, q1, result.q);
+    put_sequence(grad_k, k0, k1, result.k);
+    put_sequence(grad_v, k0, k1, result.v);
+  });
+}
+
+}  // namespace
+
+ACLNN(FlashAttentionScore, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
+      Tensor padding, Tensor mask, Ints prefix, double scale, double keep, int64_t before,
+      int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor max, Tensor sum,
+      Tensor, Tensor out) {
+  refuse({dropout, padding, prefix, keep});
+  run_forward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v, max, sum,
+              out);
+}
+
+ACLNN(FlashAttentionScoreGrad, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
+      Tensor dropout, Tensor padding, Tensor mask, Tensor max, Tensor sum, Tensor, Tensor out,
+      Ints prefix, double scale, double keep, int64_t before, int64_t after, int64_t heads,
+      Text layout, int64_t, int64_t mode, Tensor grad_q, Tensor grad_k, Tensor grad_v,
+      Tensor grad_bias) {
+  refuse({dropout, padding, prefix, keep});
+  run_backward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v,
+               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+}
+
+ACLNN(FlashAttentionScoreV2, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
+      Tensor padding, Tensor mask, Ints prefix, Ints, Ints, double scale, double keep,
+      int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, int64_t,
+      Tensor max, Tensor sum, Tensor, Tensor out) {
+  refuse({dropout, padding, prefix, keep});
+  run_forward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v, max, sum,
+              out);
+}
+
+ACLNN(FlashAttentionScoreGradV2, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
+      Tensor dropout, Tensor padding, Tensor mask, Tensor max, Tensor sum, Tensor, Tensor out,
+      Ints prefix, Ints, Ints, double scale, double keep, int64_t before, int64_t after,
+      int64_t heads, Text layout, int64_t, int64_t mode, int64_t, Tensor grad_q, Tensor grad_k,
+      Tensor grad_v, Tensor grad_bias) {
+  refuse({dropout, padding, prefix, keep});
+  run_backward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v,
+               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+}
+
+ACLNN(FlashAttentionVarLenScore, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
+      Tensor padding, Tensor mask, Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep,
+      int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor max,
+      Tensor sum, Tensor, Tensor out) {
+  refuse({dropout, padding, prefix, keep});
+  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
+              sum, out);
+}
+
+ACLNN(FlashAttentionUnpaddingScoreGrad, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
+      Tensor dropout, Tensor padding, Tensor mask, Tensor max, Tensor sum, Tensor, Tensor out,
+      Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep, int64_t before,
+      int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor grad_q,
+      Tensor grad_k, Tensor grad_v, Tensor grad_bias) {
+  refuse({dropout, padding, prefix, keep});
+  run_backward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v,
+               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+}
+
+ACLNN(FlashAttentionVarLenScoreV2, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
+      Tensor padding, Tensor mask, Ints prefix, Ints q_ends, Ints k_ends, Ints, Ints, double scale,
+      double keep, int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode,
+      int64_t, Tensor max, Tensor sum, Tensor, Tensor out) {
+  refuse({dropout, padding, prefix, keep});
+  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
+              sum, out);
+}
+
+ACLNN(FlashAttentionVarLenScoreV4, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
+      Tensor padding, Tensor mask, Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep,
+      int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Text,
+      Tensor max, Tensor sum, Tensor, Tensor out) {
+  refuse({dropout, padding, prefix, keep});
+  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
+              sum, out);
+}
+
+ACLNN(FlashAttentionUnpaddingScoreGradV4, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
+      Tensor dropout, Tensor padding, Tensor mask, Tensor max, Tensor sum, Tensor, Tensor out,
+      Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep, int64_t before,
+      int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor grad_q,
+      Tensor grad_k, Tensor grad_v, Tensor grad_bias, Text) {
+  refuse({dropout, padding, prefix, keep});
+  run_backward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v,
+               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+}
+
+// 950: one operator for dense and packed sequences; rope, sink and the scales of float8 are
+// refused.
+ACLNN(FlashAttentionScoreV4, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
+      Tensor padding, Tensor mask, Tensor q_rope, Tensor k_rope, Tensor q_scale, Tensor k_scale,
+      Tensor v_scale, Tensor sink, Ints prefix, Ints q_ends, Ints k_ends, int64_t, int64_t,
+      double scale, double keep, int64_t before, int64_t after, int64_t heads, Text layout, int64_t,
+      int64_t mode, int64_t, int64_t, Text, int64_t, int64_t, Tensor max, Tensor sum, Tensor,
+      Tensor out) {
+  refuse({dropout, padding, prefix, keep});
+  TORCH_CHECK(!present(q_rope) && !present(k_rope) && !present(sink) && !present(q_scale) &&
+                  !present(k_scale) && !present(v_scale),
+              "attention with rope, sink or float8 scales is not emulated");
+  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
+              sum, out);
+}
+
+ACLNN(FlashAttentionScoreGradV4, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
+      Tensor dropout, Tensor padding, Tensor mask, Tensor max, Tensor sum, Tensor, Tensor out,
+      Tensor sink, Tensor q_rope, Tensor k_rope, Tensor q_scale, Tensor k_scale, Tensor v_scale,
+      Tensor, Tensor, Ints prefix, Ints q_ends, Ints k_ends, int64_t, int64_t, double scale,
+      double keep, int64_t before, int64_t after, int64_t heads, Text layout, Text, int64_t,
+      int64_t mode, int64_t, int64_t, int64_t, int64_t, Tensor grad_q, Tensor grad_k, Tensor grad_v,
+      Tensor, Tensor, Tensor grad_bias, Tensor) {
+  refuse({dropout, padding, prefix, keep});
+  TORCH_CHECK(!present(q_rope) && !present(k_rope) && !present(sink) && !present(q_scale) &&
+                  !present(k_scale) && !present(v_scale),
+              "attention with rope, sink or float8 scales is not emulated");
+  run_backward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v,
+               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+}

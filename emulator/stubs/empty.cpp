@@ -1,0 +1,1 @@
+// A library without a symbol of its own; what it needs holds them.
