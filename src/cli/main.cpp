@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "device/npu/error_codes.h"
+#include "device/registry.h"
 
 namespace titan::cli {
 namespace {
@@ -83,7 +84,9 @@ int main(int argc, char** argv) {
   using titan::ExitCode;
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    return titan::cli::dispatch(words);
+    const int code = titan::cli::dispatch(words);
+    titan::device::close_modules();
+    return code;
   } catch (const titan::Error& error) {
     titan::cli::print_error(error.what());
     return static_cast<int>(error.code());

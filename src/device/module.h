@@ -18,6 +18,9 @@ struct Module {
   std::string (*unusable)();
   // REQUIRES unusable() is empty. Opens device 0.
   std::unique_ptr<Backend> (*open)();
+  // Ends the use of the device's libraries, before the process tears down threads and static
+  // objects. Null: nothing to do.
+  void (*close)() = nullptr;
 };
 
 // The symbol a module exports, as extern "C".

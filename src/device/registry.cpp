@@ -179,6 +179,18 @@ std::unique_ptr<Backend> open_backend(const OpenOptions& options) {
   return backend;
 }
 
+void close_modules() {
+  for (const auto& kind : kKinds) {
+    void* handle = dlopen(module_path(kind).c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, kModuleEntry));
+    if (entry != nullptr && std::string_view(entry()->build) == module_build() && entry()->close) {
+      entry()->close();
+    }
+    dlclose(handle);
+  }
+}
+
 std::vector<ModuleInfo> probe_modules(bool load) {
   std::vector<ModuleInfo> result;
   for (const auto& kind : kKinds) {

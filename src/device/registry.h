@@ -27,6 +27,10 @@ struct OpenOptions {
 // missing, or there is no driver or device.
 std::unique_ptr<Backend> open_backend(const OpenOptions& options);
 
+// Closes the libraries of the modules that this process has loaded, when main() is about to return:
+// no Backend and no tensor of theirs may be left.
+void close_modules();
+
 // What doctor and --version show of one module.
 struct ModuleInfo {
   std::string name;     // "cuda"

@@ -105,6 +105,11 @@ TEST(NpuPeakFlops, KnowsTheChips) {
   EXPECT_THAT(peak_flops_of("Ascend1").source, HasSubstr("unknown chip 'Ascend1'"));
   EXPECT_EQ(family_of("Ascend910_9391"), "Atlas A3");
   EXPECT_EQ(family_of("Ascend1"), "");
+  for (const char* chip : {"Ascend910B2", "Ascend910_9391", "Ascend950PR_9579", "Ascend1"}) {
+    EXPECT_EQ(chip_problem(chip), std::nullopt) << chip;
+  }
+  EXPECT_THAT(chip_problem("Ascend910B").value_or(""), HasSubstr("bfloat16"));
+  EXPECT_THAT(chip_problem("Ascend310P3").value_or(""), HasSubstr("inference"));
 }
 
 }  // namespace

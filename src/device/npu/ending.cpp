@@ -18,25 +18,14 @@
 namespace titan::device::npu {
 namespace {
 
-// Exit handlers take no arguments worth the name.
+// Exit handlers see nothing but globals.
 std::atomic<bool> ended_well{false};
 
-void close_cann() {
-  auto& system = c10_npu::NpuSysCtrl::GetInstance();
-  if (!system.GetInitFlag()) return;
-  c10_npu::NPUCachingAllocator::emptyCache(/*check_error=*/false);
-  at_npu::native::CachingHostAllocator_emptyCache();
-  system.Finalize();
-}
-
-void leave(int status, void*) {
+// Registered last, it runs before the destructors of what torch_npu has made until then.
+void leave_unless_well(int status, void*) {
+  if (ended_well) return;
   std::fflush(nullptr);
-  if (!ended_well) _exit(status);
-  try {
-    close_cann();
-  } catch (const std::exception&) {
-    _exit(status);
-  }
+  _exit(status);
 }
 
 // torch_npu's threads throw what they find, a collective that ran out of time for one, and nobody
@@ -62,13 +51,24 @@ void leave(int status, void*) {
 
 void watch_the_end() {
   static const bool once = [] {
-    on_exit(leave, nullptr);
+    on_exit(leave_unless_well, nullptr);
     std::set_terminate(end_by_exception);
     return true;
   }();
   static_cast<void>(once);
+  ended_well = false;
 }
 
 void note_clean_end() { ended_well = true; }
+
+void note_failure() { on_exit(leave_unless_well, nullptr); }
+
+void close_cann() {
+  auto& system = c10_npu::NpuSysCtrl::GetInstance();
+  if (!ended_well || !system.GetInitFlag()) return;
+  c10_npu::NPUCachingAllocator::emptyCache(/*check_error=*/false);
+  at_npu::native::CachingHostAllocator_emptyCache();
+  system.Finalize();
+}
 
 }  // namespace titan::device::npu

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <third_party/acl/inc/acl/acl.h>
+#include <torch_npu/csrc/aten/NPUGeneratorImpl.h>
 #include <torch_npu/csrc/core/npu/GetCANNInfo.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUFunctions.h>
@@ -37,6 +38,9 @@ class NpuBackend final : public Backend {
   NpuBackend() {
     at::globalContext().lazyInitDevice(c10::kPrivateUse1);
     select(0);
+    if (const auto problem = chip_problem(device_name())) {
+      throw EnvironmentError("[device] {} — train on an Atlas A2, A3 or an Ascend 950", *problem);
+    }
   }
 
   // Groups whose run was cut short are left as they are: closing one waits for its peers, of which
@@ -44,6 +48,7 @@ class NpuBackend final : public Backend {
   ~NpuBackend() override {
     if (std::uncaught_exceptions() > 0) {
       for (auto& group : groups_) group.release();
+      note_failure();
       return;
     }
     try {
@@ -69,6 +74,8 @@ class NpuBackend final : public Backend {
     }
     index_ = static_cast<c10::DeviceIndex>(index);
     c10_npu::set_device(index_);
+    // torch_npu opens the device, and its allocator counts, from the first tensor on.
+    at::empty({1}, at::TensorOptions(at::kByte).device(device()));
   }
   c10::Device device() const override { return {c10::kPrivateUse1, index_}; }
   std::string device_name() const override {
@@ -85,12 +92,14 @@ class NpuBackend final : public Backend {
   }
 
   void seed(uint64_t seed) override {
-    at::manual_seed(seed);
-    for (int i = 0; i < count(); ++i) {
-      const c10::Device device(c10::kPrivateUse1, static_cast<c10::DeviceIndex>(i));
-      auto generator = at::globalContext().defaultGenerator(device);
+    // at::manual_seed() asks torch_npu for a generator in a way that it does not answer.
+    const auto set = [seed](at::Generator generator) {
       const std::lock_guard lock(generator.mutex());
       generator.set_current_seed(seed);
+    };
+    set(at::globalContext().defaultGenerator(c10::kCPU));
+    for (int i = 0; i < count(); ++i) {
+      set(at_npu::detail::getDefaultNPUGenerator(static_cast<c10::DeviceIndex>(i)));
     }
   }
 
@@ -191,6 +200,7 @@ titan_device_module() {
         titan::device::npu::watch_the_end();
         return std::make_unique<titan::device::npu::NpuBackend>();
       },
+      .close = titan::device::npu::close_cann,
   };
   return &kModule;
 }

@@ -35,6 +35,19 @@ std::string_view family_of(std::string_view chip) {
   return row ? row->family : "";
 }
 
+std::optional<std::string> chip_problem(std::string_view chip) {
+  if (chip.starts_with("Ascend310")) {
+    return fmt::format("an {} is made for inference and has no gradients of fused operators", chip);
+  }
+  // The first generation; the second has a digit behind the B.
+  constexpr std::string_view kFirst[] = {"Ascend910A", "Ascend910B", "Ascend910ProA",
+                                         "Ascend910ProB", "Ascend910PremiumA"};
+  for (const auto first : kFirst) {
+    if (chip == first) return fmt::format("an {} has no bfloat16", chip);
+  }
+  return std::nullopt;
+}
+
 PeakFlops peak_flops_of(std::string_view chip) {
   if (const Row* row = find(chip)) {
     return {row->per_second, fmt::format("table: {}, dense bf16 of one die", row->prefix)};
