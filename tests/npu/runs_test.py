@@ -38,7 +38,7 @@ class Runs(NpuJobs):
         self.equal(layout(pp=2), {}, PIPELINE)
 
     def test_context_parallel(self):
-        for method in ("allgather", "alltoall"):
+        for method in ("allgather", "alltoall", "ulysses"):
             self.equal(layout(cp=2), {}, {"parallelism.context_parallel_rotate_method": method})
 
     def test_hsdp_of_four(self):
@@ -58,6 +58,59 @@ class Runs(NpuJobs):
             self.assertEqual(self.series(one, key), self.series(other, key))
 
 
+def waits(calls):
+    """How often the host waited for the device."""
+    names = ("aclrtSynchronize", "aclrtMemcpy")
+    return sum(count for name, count in calls.items() if name.startswith(names) and name != "aclrtMemcpyAsync")
+
+
+class Counters(NpuJobs):
+    """What a step without metrics asks of the device, by the emulator's counts: longer runs less shorter ones."""
+
+    def calls(self, mesh, steps, keys):
+        pattern = self.root / f"{self.id()}.{steps}.%r.json"
+        done = subprocess.run(
+            self.job_words(self.folder(), mesh, {"training.steps": steps, "lr_scheduler.total_steps": 100,
+                                                 "metrics.log_freq": 100, "training.global_batch_size": None,
+                                                 **(keys or {}), **NPU}),
+            capture_output=True, text=True, timeout=120, env=environment(CANNEMU_STATS=pattern))
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        return [stats(str(pattern).replace("%r", str(rank))) for rank in range(mesh[0])]
+
+    def per_step(self, mesh, keys=None, extra=4):
+        few, many = self.calls(mesh, 3, keys), self.calls(mesh, 3 + extra, keys)
+        return [{name: (b[name] - a.get(name, 0)) / extra for name in b} for a, b in zip(few, many)]
+
+    def assert_no_wait(self, mesh, keys=None):
+        for step in self.per_step(mesh, keys):
+            self.assertEqual(waits(step), 0, step)
+            # An operator that falls back to the CPU copies its inputs there. Two: the ids and the labels of the batch.
+            self.assertEqual(step["aclrtMemcpyAsync"], 2, step)
+            self.assertGreater(step["aclnnMm"], 0)
+
+    def test_one_process_never_waits(self):
+        for keys in ({}, {**QWEN3, **RECOMPUTED}, {"training.mixed_precision_param": "bfloat16"}):
+            self.assert_no_wait(ONE, keys)
+
+    def test_two_processes_never_wait(self):
+        self.assert_no_wait(layout(shard=2), RECOMPUTED)
+        self.assert_no_wait(layout(tp=2))
+
+    def test_a_wait_is_noticed(self):
+        # Logged steps read their loss.
+        for step in self.per_step(ONE, {"metrics.log_freq": 1}):
+            self.assertGreater(waits(step), 0)
+
+    def test_fused_operators_run(self):
+        (step,) = self.per_step(ONE)
+        layers = 4
+        expected = {"aclnnRmsNorm": 2 * layers + 1, "aclnnRmsNormGrad": 2 * layers + 1, "aclnnSwiGlu": layers,
+                    "aclnnSwiGluGrad": layers, "aclnnFlashAttentionScore": layers, "aclnnFlashAttentionScoreGrad": layers,
+                    "aclnnRotaryPositionEmbeddingV2": 2 * layers, "aclnnCrossEntropyLoss": 1, "aclnnCrossEntropyLossGrad": 1,
+                    "aclnnApplyAdamWV2": 9 * layers + 3}
+        self.assertEqual({name: step.get(name) for name in expected}, expected)
+
+
 class Resume(NpuJobs):
     def test_across_devices(self):
         keys = {**CHECKPOINT, "lr_scheduler.total_steps": 10}
@@ -73,7 +126,7 @@ class Generate(NpuJobs):
         folder = self.npu(ONE, CHECKPOINT)
 
         def text(device):
-            done = subprocess.run([TITAN, "generate", folder, "--prompt", "abc", "--max-new-tokens", "12", "--temperature", "0",
+            done = subprocess.run([TITAN, "generate", "--checkpoint", folder, "--prompt", "abc", "--max-new-tokens", "12", "--temperature", "0",
                                    "--device", device], capture_output=True, text=True, timeout=120, env=environment())
             self.assertEqual(done.returncode, 0, done.stderr)
             return done.stdout
