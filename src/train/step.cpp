@@ -109,10 +109,11 @@ StepResult train_step(TrainingState& state, std::span<const MicroBatch> batches,
   if (state.early_step) return {total, norm};
   const Tensor clip = (state.max_norm / (norm + 1e-6)).clamp_max(1);
   const Tensor found_inf = norm.isfinite().logical_not().to(at::kFloat);
-  state.optimizer->step(
-      {.lr = state.lr,
-       .divisor = (loss_scale / clip).to(state.optimizer->device()),
-       .found_inf = state.loss_scale.dynamic() ? found_inf.to(state.optimizer->device()) : Tensor()});
+  state.optimizer->step({.lr = state.lr,
+                         .divisor = (loss_scale / clip).to(state.optimizer->device()),
+                         .found_inf = state.loss_scale.dynamic()
+                                          ? found_inf.to(state.optimizer->device())
+                                          : Tensor()});
   const StepResult result{total / loss_scale, norm};
   state.loss_scale.update(found_inf);
   state.optimizer->clear_gradients();
