@@ -24,6 +24,7 @@ struct Standing {
   int64_t step = 0, number = 0, bytes = 0;
   std::string phase, axis, collective, file;
   double waiting_s = -1;  // for the last collective; below 0: it was over
+  double written = 0;     // seconds since 1970
 };
 
 Standing read_standing(const fs::path& file, int64_t& rank) {
@@ -35,10 +36,15 @@ Standing read_standing(const fs::path& file, int64_t& rank) {
   const auto& list = json::member(record, "collectives", what);
   if (!list.is_array()) throw Error("{}: \"collectives\" is no list", what);
   if (list.empty()) return s;
-  // The oldest one that is waited for holds the rank; those after it only queue behind.
-  auto held = std::ranges::find_if(list, [](const auto& c) {
-    return c.is_object() && c.contains("waited") && c["waited"].is_null();
-  });
+  // What holds the rank is the last one it began to wait for. Others may be under way ahead of
+  // their use. Without one it hangs in the call itself, or does not hang.
+  const auto is_null = [](const nlohmann::json& c, const char* key) {
+    return c.is_object() && c.contains(key) && c[key].is_null();
+  };
+  auto held = list.end();
+  for (auto c = list.begin(); c != list.end(); ++c) {
+    if (!is_null(*c, "waiting") && is_null(*c, "waited")) held = c;
+  }
   const auto& last = held == list.end() ? list.back() : *held;
   s.step = json::size_member(last, "step", what);
   s.number = json::size_member(last, "number", what);
@@ -46,13 +52,25 @@ Standing read_standing(const fs::path& file, int64_t& rank) {
   s.phase = json::string_member(last, "phase", what);
   s.axis = json::string_member(last, "axis", what);
   s.collective = json::string_member(last, "collective", what);
-  if (held != list.end()) s.waiting_s = time - json::number_member(last, "issued", what);
+  s.written = time;
+  if (is_null(last, "waited")) {
+    const char* since = is_null(last, "waiting") ? "issued" : "waiting";
+    s.waiting_s = time - json::number_member(last, since, what);
+  }
   return s;
+}
+
+const Standing& newest(const std::map<int64_t, Standing>& by_rank) {
+  const Standing* found = &by_rank.begin()->second;
+  for (const auto& [rank, standing] : by_rank) {
+    if (standing.written > found->written) found = &standing;
+  }
+  return *found;
 }
 
 void print_verdict(const std::map<int64_t, Standing>& by_rank) {
   std::vector<std::string> missing, behind;
-  const int64_t ranks = by_rank.begin()->second.ranks;
+  const int64_t ranks = newest(by_rank).ranks;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     if (!by_rank.contains(rank)) missing.push_back(std::to_string(rank));
   }
@@ -97,6 +115,11 @@ int run_comm_trace(Arguments arguments) {
     int64_t rank = 0;
     auto standing = read_standing(entry.path(), rank);
     by_rank[rank] = std::move(standing);
+  }
+  // What a larger job left before is not of this one.
+  if (!by_rank.empty()) {
+    const int64_t ranks = newest(by_rank).ranks;
+    std::erase_if(by_rank, [&](const auto& entry) { return entry.first >= ranks; });
   }
   if (by_rank.empty()) {
     throw Error("[comm-trace] {} holds no record — ranks write one when a collective fails",

@@ -39,10 +39,8 @@ struct AscendPlaces {
   std::filesystem::path root = "/";
   std::string cann_home;  // empty: ASCEND_HOME_PATH, else /usr/local/Ascend/ascend-toolkit/latest
   std::string npu_smi = "npu-smi";
-  std::string torch;        // version that titan was built with
-  std::string torch_npu;    // version found beside it; empty: none
-  std::string soc_kernels;  // folder name of the operator kernels of the device, "ascend910b";
-                            // empty: not checked
+  std::string torch;      // version that titan was built with
+  std::string torch_npu;  // version found beside it; empty: none
 };
 
 AscendFacts collect_ascend_facts(const AscendPlaces& places);

@@ -78,6 +78,7 @@ bool Pending::is_done() const {
 void Pending::wait() {
   if (!state_) return;
   const auto state = std::move(state_);
+  state->context->recorder.waits_for(state->ticket);
   try {
     if (state->announcement.work) state->announcement.work->wait();
     for (const auto& work : state->works) {

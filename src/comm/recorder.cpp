@@ -27,11 +27,20 @@ int64_t Recorder::issued(const std::string& axis, const char* collective, int64_
   return ticket;
 }
 
+Recorder::Entry* Recorder::find(int64_t ticket) {
+  if (ticket < 0 || capacity_ == 0) return nullptr;
+  const auto place = static_cast<size_t>(ticket % capacity_);
+  return place < ring_.size() && ring_[place].ticket == ticket ? &ring_[place] : nullptr;
+}
+
+void Recorder::waits_for(int64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  if (Entry* entry = find(ticket)) entry->waiting = unix_time();
+}
+
 void Recorder::waited_for(int64_t ticket) {
   const std::lock_guard lock(mutex_);
-  if (ticket < 0 || capacity_ == 0) return;
-  const auto place = static_cast<size_t>(ticket % capacity_);
-  if (place < ring_.size() && ring_[place].ticket == ticket) ring_[place].waited = unix_time();
+  if (Entry* entry = find(ticket)) entry->waited = unix_time();
 }
 
 bool Recorder::empty() const {
@@ -54,7 +63,9 @@ void Recorder::write(const std::filesystem::path& file, int64_t rank, int64_t ra
                       {"step", e.step},
                       {"phase", e.phase},
                       {"issued", e.issued},
+                      {"waiting", nullptr},
                       {"waited", nullptr}});
+      if (e.waiting >= 0) list.back()["waiting"] = e.waiting;
       if (e.waited >= 0) list.back()["waited"] = e.waited;
     }
   }

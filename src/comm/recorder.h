@@ -17,16 +17,19 @@ class Recorder {
   explicit Recorder(int64_t capacity = 0) : capacity_(capacity) {}
   void set_capacity(int64_t capacity);
 
-  // A collective is issued; the ticket names it to done(). `collective` and `phase` are literals.
+  // A collective is issued; the ticket names it to the next two. `collective` and `phase` are
+  // literals.
   int64_t issued(const std::string& axis, const char* collective, int64_t bytes, int64_t step,
                  const char* phase);
+  // The caller begins to wait for it.
+  void waits_for(int64_t ticket);
   // The caller has waited for it: on a CPU it has ended, on an accelerator it is in its stream.
   void waited_for(int64_t ticket);
 
   bool empty() const;
   // Writes {"rank", "ranks", "time", "collectives": [{"number" (within its axis), "axis",
-  // "collective", "bytes", "step", "phase", "issued", "waited" (null: not yet)}]} whole, oldest
-  // first; times are seconds since 1970. Throws EnvironmentError.
+  // "collective", "bytes", "step", "phase", "issued", "waiting", "waited" (null: not yet)}]} whole,
+  // oldest first; times are seconds since 1970. Throws EnvironmentError.
   void write(const std::filesystem::path& file, int64_t rank, int64_t ranks) const;
 
  private:
@@ -35,8 +38,11 @@ class Recorder {
     std::string axis;
     const char* collective = "";
     const char* phase = "";
-    double issued = 0, waited = -1;
+    double issued = 0, waiting = -1, waited = -1;
   };
+  // The entry of a ticket while the ring still holds it. REQUIRES mutex_.
+  Entry* find(int64_t ticket);
+
   mutable std::mutex mutex_;
   int64_t capacity_;
   int64_t next_ = 0;

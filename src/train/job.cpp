@@ -91,7 +91,11 @@ comm::Facts shared_facts(const config::JobConfig& config, const models::ModelArg
       {"training.mixed_precision_param", training.mixed_precision_param},
       {"parallelism.pipeline_parallel_schedule", config.parallelism.pipeline_parallel_schedule},
       {"parallelism.context_parallel_rotate_method",
-       config.parallelism.context_parallel_rotate_method}};
+       config.parallelism.context_parallel_rotate_method},
+      {"parallelism.enable_async_tensor_parallel",
+       config.parallelism.enable_async_tensor_parallel ? "true" : "false"},
+      {"optimizer.early_step_in_backward",
+       config.optimizer.early_step_in_backward ? "true" : "false"}};
   const auto sizes = models::args_to_json(args);
   for (const auto& [name, value] : sizes.items()) {
     facts["the model's " + name] = value.dump();

@@ -35,7 +35,7 @@ observe::MetricsOptions metrics_options(const Job& job, int64_t resumed_step) {
           .log_freq = config.metrics.log_freq,
           .total_steps = job.total_steps,
           .resumed_step = resumed_step,
-          .writer = job.world.rank == 0,
+          .writer = job.world.rank == 0 || config.comm.mode == "fake_backend",
           .rank = job.world.rank,
           .enable_jsonl = config.metrics.enable_jsonl,
           .enable_tensorboard = config.metrics.enable_tensorboard,
@@ -56,7 +56,7 @@ class Loop {
         traces_(job.config.profiling,
                 std::filesystem::path(job.config.job.dump_folder) /
                     job.config.profiling.save_traces_folder,
-                job.world.rank, job.backend->device().type()),
+                job.world.rank, *job.backend),
         throughput_(
             {.flops_per_token = record_.flops_per_token,
              .peak_flops = record_.peak_flops,
@@ -79,6 +79,7 @@ class Loop {
   }
   int agreed_signal(const StopSignals& signals) const;
   void report_traffic() const;
+  std::filesystem::path comm_trace_file() const;
   void write_comm_trace() const;
   observe::StepMetrics memory_metrics();
 
@@ -230,19 +231,22 @@ void Loop::finish(observe::RunStatus status) {
   for (const auto& line : observe::final_summary(facts)) log::info("{}", line);
 }
 
+std::filesystem::path Loop::comm_trace_file() const {
+  const auto& comm = job_.config.comm;
+  return std::filesystem::path(job_.config.job.dump_folder) / comm.save_traces_folder /
+         fmt::format("{}{}.json", comm.save_traces_file_prefix, job_.world.rank);
+}
+
 // For `titan comm-trace`: where this rank stood among the others.
 void Loop::write_comm_trace() const {
   const auto& recorder = job_.state.mesh.context->recorder;
   if (recorder.empty() || job_.world.size == 1) return;
-  const auto& comm = job_.config.comm;
-  const auto folder = std::filesystem::path(job_.config.job.dump_folder) / comm.save_traces_folder;
-  const auto file =
-      folder / fmt::format("{}{}.json", comm.save_traces_file_prefix, job_.world.rank);
+  const auto file = comm_trace_file();
   try {
     recorder.write(file, job_.world.rank, job_.world.size);
     log::warning(
         "The last collectives of rank {} are in {}; `titan comm-trace {}` compares the ranks",
-        job_.world.rank, file.string(), folder.string());
+        job_.world.rank, file.string(), file.parent_path().string());
   } catch (const std::exception& error) {
     log::warning("{}", error.what());  // the failure that led here matters more
   }
@@ -261,6 +265,9 @@ int Loop::run() {
   const StopSignals signals;
   startup_s_ = seconds_since_process_start();
   first_step_ = job_.state.step + 1;
+  // A record of an earlier run must not pass for one of this run.
+  std::error_code none;
+  std::filesystem::remove(comm_trace_file(), none);
   bool more = true;
   try {
     int signal = 0;

@@ -8,8 +8,12 @@
 namespace titan::train {
 
 StepTraces::StepTraces(const config::Profiling& settings, std::filesystem::path folder,
-                       int64_t rank, c10::DeviceType device)
-    : settings_(settings), folder_(std::move(folder)), rank_(rank), profiler_(device) {}
+                       int64_t rank, device::Backend& backend)
+    : settings_(settings),
+      folder_(std::move(folder)),
+      rank_(rank),
+      backend_(backend),
+      profiler_(backend.device().type()) {}
 
 void StepTraces::before_step(int64_t step) {
   if (!settings_.enable_profiling || profiler_.running()) return;
@@ -22,15 +26,18 @@ void StepTraces::before_step(int64_t step) {
 }
 
 void StepTraces::after_step(int64_t step) {
-  if (profiler_.running() && step % settings_.profile_freq == 0) write(step);
+  holds_step_ = profiler_.running();
+  if (holds_step_ && step % settings_.profile_freq == 0) write(step);
 }
 
 void StepTraces::end(int64_t last_step) {
-  if (profiler_.running()) write(last_step);
+  if (holds_step_ && profiler_.running()) write(last_step);
 }
 
 void StepTraces::write(int64_t step) {
   const Stopwatch watch;
+  holds_step_ = false;
+  backend_.synchronize();  // else the last kernels are missing
   const auto file =
       folder_ / fmt::format("iteration_{}", step) / fmt::format("rank{}_trace.json", rank_);
   profiler_.stop_and_write(file);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "config/job_config.h"
+#include "device/backend.h"
 #include "device/profiler.h"
 
 namespace titan::train {
@@ -14,7 +15,7 @@ class StepTraces {
  public:
   // Files: FOLDER/iteration_STEP/rankRANK_trace.json, STEP the last step in it.
   StepTraces(const config::Profiling& settings, std::filesystem::path folder, int64_t rank,
-             c10::DeviceType device);
+             device::Backend& backend);
 
   void before_step(int64_t step);
   void after_step(int64_t step);
@@ -27,7 +28,9 @@ class StepTraces {
   config::Profiling settings_;
   std::filesystem::path folder_;
   int64_t rank_;
+  device::Backend& backend_;
   device::Profiler profiler_;
+  bool holds_step_ = false;  // the trace under way
 };
 
 }  // namespace titan::train
