@@ -7,6 +7,7 @@
 #include "models/sharding.h"
 #include "parallel/host_copies.h"
 #include "parallel/parameter_group.h"
+#include "train/broken_backend.h"
 #include "train/layout_check.h"
 
 namespace titan::train {
@@ -54,6 +55,18 @@ TEST(Offload, EqualsOneProcessInEveryLayout) {
       EXPECT_LE(d.gradient, kEqual) << comm::describe(shape) << ": " << d.worst_gradient;
       EXPECT_LE(d.parameter, kEqual) << comm::describe(shape) << ": " << d.worst_parameter;
     }
+  }
+}
+
+TEST(Offload, AMistakeInItsReductionIsSeen) {
+  LayoutCase c{.shape = {.dp_shard = 2}, .args = small(false), .steps = 2, .offload = true};
+  const auto expected = run_one_process(c);
+  for (const auto mistake : {Mistake::kHalved, Mistake::kDropped}) {
+    const Mutation mutation{"", "fsdp", "reduce-scatter", mistake};
+    c.decorate = broken(mutation);
+    const auto d = difference(run_layout(c), expected);
+    EXPECT_GT(std::max({d.norm, d.gradient, d.parameter}), 1e-6);
+    EXPECT_GT(mutation.met->load(), 0);
   }
 }
 
@@ -144,6 +157,22 @@ TEST(EarlyStep, EqualsUpdatesAtTheEnd) {
         EXPECT_LE(d.parameter, kEqual) << comm::describe(shape) << ": " << d.worst_parameter;
       }
     }
+  }
+}
+
+TEST(EarlyStep, AMistakeInItsReductionIsSeen) {
+  LayoutCase c{.shape = {.dp_shard = 2, .tp = 2},
+               .args = small(false),
+               .steps = 2,
+               .max_norm = kNoClip,
+               .early_step = true};
+  const auto expected = run_one_process(c);
+  for (const char* axis : {"fsdp", "tp"}) {
+    const Mutation mutation{"", axis, axis == std::string("tp") ? "all-reduce" : "reduce-scatter",
+                            Mistake::kHalved, "backward"};
+    c.decorate = broken(mutation);
+    EXPECT_GT(difference(run_layout(c), expected).parameter, 1e-6) << axis;
+    EXPECT_GT(mutation.met->load(), 0) << axis;
   }
 }
 
