@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "runtime/report.h"
@@ -150,8 +151,21 @@ using namespace cannemu;
 
 namespace {
 
-// A handle that outlives the capture's stream.
-using Handle = std::shared_ptr<Capture>;
+// A graph's handle is the address of its capture, the same while it is recorded and after.
+struct Graphs {
+  std::mutex mutex;
+  std::map<void*, std::shared_ptr<Capture>> of;
+};
+Graphs& graphs() {
+  static auto* all = new Graphs;
+  return *all;
+}
+
+std::shared_ptr<Capture> graph(aclmdlRI model) {
+  std::lock_guard lock(graphs().mutex);
+  auto at = graphs().of.find(model);
+  return at == graphs().of.end() ? nullptr : at->second;
+}
 
 thread_local aclmdlRICaptureMode mode_of_thread = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 
@@ -179,22 +193,26 @@ aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus* statu
 aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI* model) {
   CANNEMU_CALL();
   Stream& stream = stream_of(handle);
-  Handle capture = std::exchange(stream.capture, nullptr);
+  std::shared_ptr<Capture> capture = std::exchange(stream.capture, nullptr);
   *model = nullptr;
   if (!capture) return fail(kCaptureError, "the stream is not captured");
   if (int code = capture->end(stream)) return code;
-  *model = new Handle(std::move(capture));
+  *model = capture.get();
+  std::lock_guard lock(graphs().mutex);
+  graphs().of[capture.get()] = std::move(capture);
   return 0;
 }
 
 aclError aclmdlRIExecuteAsync(aclmdlRI model, aclrtStream stream) {
   CANNEMU_CALL();
-  return (*static_cast<Handle*>(model))->replay(stream);
+  auto capture = graph(model);
+  return capture ? capture->replay(stream) : fail(kCaptureError, "there is no such graph");
 }
 
 aclError aclmdlRIDestroy(aclmdlRI model) {
   CANNEMU_CALL();
-  delete static_cast<Handle*>(model);
+  std::lock_guard lock(graphs().mutex);
+  graphs().of.erase(model);
   return 0;
 }
 
@@ -206,15 +224,19 @@ aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {
 
 aclError aclmdlRIDebugPrint(aclmdlRI model) {
   CANNEMU_CALL();
-  std::fprintf(stderr, "[cannemu] graph of %zu tasks\n", (*static_cast<Handle*>(model))->tasks());
+  auto capture = graph(model);
+  if (!capture) return fail(kCaptureError, "there is no such graph");
+  std::fprintf(stderr, "[cannemu] graph of %zu tasks\n", capture->tasks());
   return 0;
 }
 
 aclError aclmdlRIDebugJsonPrint(aclmdlRI model, const char* path, uint32_t) {
   CANNEMU_CALL();
+  auto capture = graph(model);
+  if (!capture) return fail(kCaptureError, "there is no such graph");
   std::FILE* file = std::fopen(path, "w");
   if (!file) return fail(107009, std::string("cannot open ") + path);
-  std::fputs((*static_cast<Handle*>(model))->json().c_str(), file);
+  std::fputs(capture->json().c_str(), file);
   std::fclose(file);
   return 0;
 }

@@ -315,3 +315,22 @@ ACLNN(FlashAttentionScoreGradV4, Tensor q, Tensor k, Tensor v, Tensor grad, Tens
   run_backward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v,
                {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
 }
+
+// Joins the attention over two sets of keys, from their outputs and statistics; outputs are [S, B,
+// H], statistics [B, N, S, 8].
+ACLNN(RingAttentionUpdateV2, Tensor out1, Tensor max1, Tensor sum1, Tensor out2, Tensor max2,
+      Tensor sum2, Tensor, Text layout, Text, Tensor out, Tensor max, Tensor sum) {
+  TORCH_CHECK(layout == "SBH" || layout.empty(), "joining attention of the layout ", layout,
+              " is not emulated");
+  const Tensor m = at::maximum(max1, max2);
+  const Tensor part1 = sum1 * at::exp(max1 - m), part2 = sum2 * at::exp(max2 - m),
+               total = part1 + part2;
+  const int64_t heads = max1.size(1);
+  auto weighted = [&](const Tensor& x_SBH, const Tensor& part_BNS8) {
+    const Tensor share_SBN1 = (part_BNS8 / total).slice(-1, 0, 1).permute({2, 0, 1, 3});
+    return x_SBH.to(at::kFloat).unflatten(2, {heads, -1}) * share_SBN1;
+  };
+  put(out, (weighted(out1, part1) + weighted(out2, part2)).flatten(2));
+  put(max, m);
+  put(sum, total);
+}

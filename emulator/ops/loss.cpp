@@ -77,3 +77,49 @@ ACLNN(CrossEntropyLossGrad, Tensor grad, Tensor log_probability, Tensor target, 
   put(out, ((1 - smoothing) * hard + soft * (smoothing / static_cast<double>(p.size(1)))) *
                scale.unsqueeze(1));
 }
+
+// ---- further losses; the last argument is the output ----
+ACLNN(MseLossBackward, Tensor grad, Tensor x, Tensor y, int64_t reduction, Tensor out) {
+  put(out, at::mse_loss_backward(grad, x, y, reduction));
+}
+ACLNN(L1Loss, Tensor x, Tensor y, int64_t reduction, Tensor out) {
+  put(out, at::l1_loss(x, y, reduction));
+}
+ACLNN(L1LossBackward, Tensor grad, Tensor x, Tensor y, int64_t reduction, Tensor out) {
+  const double share =
+      reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(x.numel()) : 1.0;
+  put(out, at::sign(x - y) * grad * share);
+}
+ACLNN(SmoothL1Loss, Tensor x, Tensor y, int64_t reduction, float beta, Tensor out) {
+  put(out, at::smooth_l1_loss(x, y, reduction, beta));
+}
+ACLNN(SmoothL1LossBackward, Tensor grad, Tensor x, Tensor y, int64_t reduction, float beta,
+      Tensor out) {
+  put(out, at::smooth_l1_loss_backward(grad, x, y, reduction, beta));
+}
+ACLNN(KlDiv, Tensor x, Tensor target, int64_t reduction, bool log_target, Tensor out) {
+  put(out, at::kl_div(x, target, reduction, log_target));
+}
+static Tensor mean_share(const Tensor& grad, const Tensor& like, int64_t reduction) {
+  return reduction == at::Reduction::Mean ? grad / like.numel() : grad;
+}
+ACLNN(KlDivBackward, Tensor grad, Tensor x, Tensor target, int64_t reduction, bool log_target,
+      Tensor out) {
+  const Tensor weight = log_target ? target.exp() : target.clamp_min(0);
+  put(out, (-weight * mean_share(grad, x, reduction)).expand(x.sizes()));
+}
+ACLNN(BinaryCrossEntropyWithLogits, Tensor x, Tensor target, Tensor weight, Tensor positive,
+      int64_t reduction, Tensor out) {
+  put(out, at::binary_cross_entropy_with_logits(x, target, weight, positive, reduction));
+}
+ACLNN(BinaryCrossEntropyWithLogitsBackward, Tensor grad, Tensor x, Tensor target, Tensor weight,
+      Tensor positive, int64_t reduction, Tensor out) {
+  const Tensor p = at::sigmoid(x);
+  Tensor each = p - target;
+  if (present(positive)) {
+    const Tensor yes = positive * target;
+    each = (yes + 1 - target) * p - yes;
+  }
+  if (present(weight)) each = each * weight;
+  put(out, each * mean_share(grad, x, reduction));
+}

@@ -52,3 +52,19 @@ ACLNN(GroupedMatmulV5, Tensors x, Tensors weight, Tensors bias, Tensors scale, T
   }
   if (group_type == 0) out[0].slice(0, begin).zero_();
 }
+
+// out[g] += x[group g of rows]^T @ y[the same rows]; the groups' ends are given.
+ACLNN(GroupedMatmulAdd, Tensor x, Tensor y, Tensor ends, Tensor out, bool, bool,
+      int64_t group_type) {
+  TORCH_CHECK(group_type == 2, "this form of grouped matmul is not emulated");
+  const Tensor last = ends.to(at::kLong).contiguous();
+  const Tensor stack = out.view({last.numel(), -1, out.size(-1)});
+  int64_t begin = 0;
+  for (int64_t group = 0; group < last.numel(); ++group) {
+    const int64_t end = last.const_data_ptr<int64_t>()[group];
+    const Tensor rows = x.slice(0, begin, end).to(at::kFloat);
+    stack[group].add_(
+        at::mm(rows.t(), y.slice(0, begin, end).to(at::kFloat)).to(out.scalar_type()));
+    begin = end;
+  }
+}

@@ -86,3 +86,13 @@ ACLNN(RotaryPositionEmbeddingGrad, Tensor grad, Tensor cos, Tensor sin, Tensor x
   put(grad_cos, at::sum_to(g * f, cos.sizes()));
   put(grad_sin, at::sum_to(g * turned(f, mode, false), sin.sizes()));
 }
+
+// y = RMSNorm(x1 + x2); the sum is given too.
+ACLNN(AddRmsNorm, Tensor x1, Tensor x2, Tensor gamma, double eps, Tensor y, Tensor rstd,
+      Tensor sum) {
+  const Tensor x = x1 + x2, f = x.to(at::kFloat);
+  const Tensor r = at::rsqrt(f.pow(2).mean(covered(gamma), true) + eps);
+  put(sum, x);
+  put(y, f * r * gamma.to(at::kFloat));
+  put(rstd, r.reshape(rstd.sizes()));
+}

@@ -48,3 +48,21 @@ ACLNN(DropoutDoMask, Tensor x, Tensor mask, double p, Tensor out) {
   const Tensor keep = bits.slice(0, 0, x.numel()).reshape(x.sizes()).to(x.scalar_type());
   put(out, p >= 1 ? at::zeros_like(x) : x * keep / (1 - p));
 }
+
+// Under capture seed and offset are read when the graph runs: the offset of the replay plus the
+// operator's own within the graph.
+static at::Generator replayed(const Tensor& seed, const Tensor& offset, int64_t within) {
+  return generator(seed.item().toLong(), offset.item().toLong() + within);
+}
+ACLNN(InplaceNormalTensor, Tensor x, float mean, float deviation, Tensor seed, Tensor offset,
+      int64_t within) {
+  x.copy_(
+      at::empty(x.sizes(), at::kFloat).normal_(mean, deviation, replayed(seed, offset, within)));
+}
+ACLNN(InplaceUniformTensor, Tensor x, double from, double to, Tensor seed, Tensor offset,
+      int64_t within) {
+  x.copy_(at::empty(x.sizes(), at::kFloat).uniform_(from, to, replayed(seed, offset, within)));
+}
+ACLNN(Randperm, int64_t n, int64_t seed, int64_t offset, Tensor out) {
+  put(out, at::randperm(n, generator(seed, offset)));
+}

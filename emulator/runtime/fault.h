@@ -1,5 +1,5 @@
 // Faults on demand: CANNEMU_FAULT holds orders, separated by ';', each KIND[:NAME]@N[/rankR]
-//   oom@3                            the third allocation on a device fails
+//   oom@3                            from the third allocation on, every one fails
 //   kernel:aclnnMatmul@2             the second run of aclnnMatmul fails on its stream (507015)
 //   collective-fail:HcclAllReduce@1  the first all-reduce fails
 //   collective-stuck:HcclAllReduce@1 the first all-reduce of this process never answers

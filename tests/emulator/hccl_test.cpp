@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include <torch_npu/csrc/core/npu/NPUFunctions.h>
+#include <torch_npu/csrc/core/npu/NPUStream.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch_npu/csrc/distributed/ProcessGroupHCCL.hpp>
 
@@ -39,7 +40,7 @@ int run_rank(const Ranks& body, const std::string& file, int rank, int size) {
     c10_npu::set_device(static_cast<c10::DeviceIndex>(rank));
     auto group = open_group(file, rank, size);
     body(*group, rank, size, at::Device(at::kPrivateUse1, static_cast<c10::DeviceIndex>(rank)));
-    c10_npu::device_synchronize();
+    c10_npu::npuSynchronizeDevice();
     group->shutdown();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %.600s\n", rank, error.what());
@@ -158,11 +159,44 @@ TEST(Hccl, PointToPointInARing) {
   });
 }
 
+TEST(Hccl, ProductsFusedWithCollectives) {
+  expect_all_good(2, [](Group& group, int rank, int size, at::Device device) {
+    Tensors ready{at::ones({1}).to(device)};
+    group.allreduce(ready)->wait();  // makes the communicator, so that it has a name
+    const std::string name = group.getHcclCommName(rank);
+    auto part = [](int of, at::IntArrayRef shape) {
+      return at::arange(c10::multiply_integers(shape), at::kFloat).view(shape) * (of + 1) / 10;
+    };
+    const Tensor b = part(0, {3, 5});
+
+    static auto reduce_scatter =
+        op<Tensor(const Tensor&, const Tensor&, c10::string_view, int64_t, c10::string_view,
+                  const std::optional<Tensor>&, const std::optional<Tensor>&,
+                  const std::optional<Tensor>&, int64_t, std::optional<at::ScalarType>,
+                  std::optional<c10::string_view>)>("npu::npu_mm_reduce_scatter_base");
+    const Tensor scattered = reduce_scatter.call(part(rank, {4, 3}).to(device), b.to(device), name,
+                                                 size, "sum", {}, {}, {}, 0, {}, {});
+    const Tensor sum = at::mm(part(0, {4, 3}) + part(1, {4, 3}), b);
+    expect_close(scattered, sum.slice(0, 2 * rank, 2 * rank + 2), 1e-5, "mm_reduce_scatter_base");
+
+    static auto all_gather = op<std::tuple<Tensor, Tensor>(
+        const Tensor&, const Tensor&, c10::string_view, int64_t, const std::optional<Tensor>&,
+        const std::optional<Tensor>&, const std::optional<Tensor>&, int64_t, bool, int64_t,
+        std::optional<at::ScalarType>, std::optional<c10::string_view>)>(
+        "npu::npu_all_gather_base_mm");
+    const auto [product, rows] = all_gather.call(part(rank, {2, 3}).to(device), b.to(device), name,
+                                                 size, {}, {}, {}, 0, true, 0, {}, {});
+    const Tensor whole = at::cat({part(0, {2, 3}), part(1, {2, 3})});
+    expect_close(rows, whole, 0, "all_gather_base_mm: rows");
+    expect_close(product, at::mm(whole, b), 1e-5, "all_gather_base_mm");
+  });
+}
+
 TEST(Hccl, MismatchedCollectivesAreAnErrorOnBothRanks) {
   const std::vector<int> codes = run_ranks(2, [](Group& group, int rank, int, at::Device device) {
     Tensors x{at::ones({rank == 0 ? 4 : 8}).to(device)};
     group.allreduce(x)->wait();
-    c10_npu::device_synchronize();
+    c10_npu::npuSynchronizeDevice();
   });
   for (int code : codes) EXPECT_NE(code, 0);
 }
@@ -174,7 +208,7 @@ TEST(Hccl, ADeadPeerIsAnErrorAndNoHang) {
     x[0].cpu();
     if (rank == 1) _exit(0);
     group.allreduce(x)->wait();
-    c10_npu::device_synchronize();
+    c10_npu::npuSynchronizeDevice();
   });
   EXPECT_NE(codes[0], 0);
 }
@@ -186,7 +220,7 @@ TEST(Hccl, AFaultOnDemandFailsTheCollective) {
     group.allreduce(x)->wait();
     expect_equal(x[0], at::full({4}, 2.0));
     group.allreduce(x)->wait();
-    c10_npu::device_synchronize();
+    c10_npu::npuSynchronizeDevice();
   });
   EXPECT_NE(codes[1], 0);
 }

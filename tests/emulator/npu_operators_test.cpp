@@ -75,6 +75,12 @@ const std::vector<Row>& norms_and_activations() {
        {R({2, 5, 3, 64}), R({1, 5, 1, 64}), R({1, 5, 1, 64})},
        1e-5,
        F(rotary({x[0], x[1].detach(), x[2].detach()}, false))},
+      {"aclnnAddRmsNorm",
+       F(first(call("npu::npu_add_rms_norm",
+                    {{"x1", x[0].detach()}, {"x2", x[1].detach()}, {"gamma", x[2].detach()}}))),
+       {R({3, 16}), R({3, 16}), R({16})},
+       1e-5,
+       F(rms_norm({x[0] + x[1], x[2]}).detach())},
       {"aclnnCast",
        F(first(call("npu::_npu_dtype_cast",
                     {{"input", x[0]}, {"dtype", static_cast<int64_t>(at::kBFloat16)}}))),
@@ -197,9 +203,11 @@ Tensor map_there_and_back(const Tensors& x) {
 
 Tensor permuted_probabilities(const Tensors& x) {
   const Tensor map = routing_map().to(x[0].device());
-  return call("npu::npu_moe_token_permute_with_routing_map",
-              {{"tokens", x[0]}, {"routing_map", map}, {"num_out_tokens", 12}, {"probs", x[1]}})[1]
-      .toTensor();
+  // The adapter's gradient needs that of the tokens too.
+  const auto permuted =
+      call("npu::npu_moe_token_permute_with_routing_map",
+           {{"tokens", x[0]}, {"routing_map", map}, {"num_out_tokens", 12}, {"probs", x[1]}});
+  return permuted[0].toTensor().sum(1) * permuted[1].toTensor();
 }
 
 Tensor grouped(const Tensors& x, int64_t list_type) {
@@ -271,7 +279,7 @@ const std::vector<Row>& experts_rows() {
        permuted_probabilities,
        {R({6, 8}), all_weights},
        1e-6,
-       F(x[1].t().masked_select(routing_map().t()))},
+       F(sorted_tokens(x[0]).sum(1) * x[1].t().masked_select(routing_map().t()))},
       {"aclnnGroupedMatmulV5",
        F(grouped(x, 0)),
        {R({6, 8}), R({3, 8, 5})},
@@ -282,6 +290,19 @@ const std::vector<Row>& experts_rows() {
        {R({6, 8}), R({3, 8, 5})},
        1e-5,
        grouped_reference},
+      {"aclnnGroupedMatmulAdd",
+       F(call("npu::npu_grouped_matmul_add",
+              {{"input", at::ones({3, 8, 5}, x[0].options().requires_grad(false))},
+               {"x", x[0].detach()},
+               {"weight", x[1].detach()},
+               {"group_list", at::tensor({2, 2, 6}, at::kLong).to(x[0].device())}})[0]
+             .toTensor()),
+       {R({6, 8}), R({6, 5})},
+       1e-5,
+       F((at::stack({at::mm(x[0].slice(0, 0, 2).t(), x[1].slice(0, 0, 2)), at::zeros({8, 5}),
+                     at::mm(x[0].slice(0, 2, 6).t(), x[1].slice(0, 2, 6))}) +
+          1)
+             .detach())},
       {"aclnnMoeGatingTopK", F(gating(x, 0)), {R({5, 16}), R({16}) * 0.1}, 1e-5, gating_reference},
       {"aclnnMoeGatingTopK",
        F(gating(x, 1).to(at::kLong)),
@@ -300,7 +321,7 @@ Tensor fused_cross_entropy(const Tensors& x, const char* reduction, double smoot
                                                     {"label_smoothing", smoothing}}));
 }
 
-const std::vector<Row>& losses() {
+const std::vector<Row>& fused_losses() {
   const char* names = "aclnnCrossEntropyLoss aclnnCrossEntropyLossGrad";
   const Tensors inputs = {R({6, 5}), I({6}, 5)};
   static const std::vector<Row> rows = {
@@ -319,7 +340,56 @@ const std::vector<Row>& losses() {
 TEST(FusedOperators, NormsAndActivations) { check(norms_and_activations()); }
 TEST(FusedOperators, Attention) { check(attention()); }
 TEST(FusedOperators, Experts) { check(experts_rows()); }
-TEST(FusedOperators, Losses) { check(losses()); }
+TEST(FusedOperators, Losses) { check(fused_losses()); }
+
+// ---- the 950 family: another attention operator, microscaling types ----
+
+bool on_950() {
+  const char* soc = std::getenv("CANNEMU_SOC");
+  return soc && std::string(soc).find("950") != std::string::npos;
+}
+
+TEST(Ascend950, Attention) {
+  if (!on_950()) GTEST_SKIP() << "CANNEMU_SOC is not a 950";
+  const char* names = "aclnnFlashAttentionScoreV4 aclnnFlashAttentionScoreGradV4";
+  check({{names,
+          F(fused_attention(x, "BNSD", true)),
+          {R({2, 4, 6, 16}), R({2, 2, 6, 16}), R({2, 2, 6, 16})},
+          1e-5,
+          F(attention_BNSD(x[0], x[1], x[2], true))},
+         {names,
+          packed_attention,
+          {R({8, 4, 16}), R({8, 2, 16}), R({8, 2, 16})},
+          1e-5,
+          packed_reference}});
+}
+
+// Quantised and multiplied again: within the step of e4m3, 1/16 of the block's greatest element.
+TEST(Ascend950, MicroscalingProduct) {
+  if (!on_950()) GTEST_SKIP() << "CANNEMU_SOC is not a 950";
+  constexpr int64_t kFloat8 = 292,
+                    kScale = 293;  // torch_npu's own numbers of float8_e4m3fn and float8_e8m0fnu
+  const Tensor a = R({6, 128}), b = R({128, 5});
+  auto quantised = [&](const Tensor& x, int64_t axis) {
+    return call(
+        "npu::npu_dynamic_mx_quant",
+        {{"input", x.to(device()).to(at::kBFloat16)}, {"axis", axis}, {"dst_type", kFloat8}});
+  };
+  const auto qa = quantised(a, -1), qb = quantised(b, 0);
+  EXPECT_EQ(qa[1].toTensor().sizes(), (at::IntArrayRef{6, 2, 2}));
+  EXPECT_EQ(qb[1].toTensor().sizes(), (at::IntArrayRef{2, 5, 2}));
+  const Tensor out =
+      first(call("npu::npu_quant_matmul", {{"x1", qa[0]},
+                                           {"x2", qb[0]},
+                                           {"scale", qb[1]},
+                                           {"pertoken_scale", qa[1]},
+                                           {"output_dtype", static_cast<int64_t>(at::kFloat)},
+                                           {"scale_dtype", kScale},
+                                           {"pertoken_scale_dtype", kScale},
+                                           {"group_sizes", std::vector<int64_t>{1, 1, 32}}}));
+  const Tensor want = at::mm(a, b);
+  EXPECT_LT((out.cpu() - want).abs().max().item<double>(), 0.06 * want.abs().max().item<double>());
+}
 
 }  // namespace
 }  // namespace npu_test

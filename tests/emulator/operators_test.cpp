@@ -42,7 +42,7 @@ const std::vector<Row>& pointwise() {
       {"aclnnSub", F(x[0] - x[1]), {R({3, 5}), R({3, 1})}},
       {"aclnnSubs", F(x[0] - 1.5), {R({3, 5})}},
       {"aclnnInplaceSub", F(x[0].clone().sub_(x[1])), {R({3, 5}), R({3, 5})}},
-      {"aclnnRsubs", F(1 - x[0]), {R({3, 5})}},
+      {"aclnnRsubs", F(at::rsub(x[0], 1)), {R({3, 5})}},
       {"aclnnMul", F(x[0] * x[1]), {R({3, 5}), R({5})}},
       {"aclnnMuls", F(x[0] * 3), {R({3, 5})}},
       {"aclnnInplaceMul", F(x[0].clone().mul_(x[1])), {R({3, 5}), R({3, 5})}},
@@ -86,9 +86,9 @@ const std::vector<Row>& pointwise() {
        {R({3, 5}), Bool({3, 5})}},
       {"aclnnInplaceFillScalar", F(at::full_like(x[0], 3)), {R({3, 5})}},
       {"aclnnInplaceZero", F(at::zeros_like(x[0])), {R({3, 5})}},
-      {"aclnnInplaceOne", F(at::ones_like(x[0])), {R({3, 5})}},
-      {"aclnnCast", F(x[0].to(at::kBFloat16)), {R({3, 5})}},
-      {"aclnnCast", F(x[0].to(at::kInt)), {R({3, 5}) * 5}},
+      {"aclnnInplaceOne", F(at::ones({3, 5}, x[0].options().requires_grad(false))), {R({3, 5})}},
+      {"aclnnInplaceCopy", F(x[0].to(at::kBFloat16)), {R({3, 5})}},
+      {"aclnnInplaceCopy", F(x[0].to(at::kInt)), {R({3, 5}) * 5}},
       {"aclnnInplaceCopy", F(at::empty_like(x[0]).copy_(x[1])), {R({3, 5}), R({5, 3}).t()}},
   };
   return rows;
@@ -184,6 +184,50 @@ const std::vector<Row>& indices_and_shapes() {
   return rows;
 }
 
+const std::vector<Row>& activations() {
+  static const std::vector<Row> rows = {
+      {"aclnnAcos", F(x[0].acos()), {P({3, 5})}},
+      {"aclnnAsin", F(x[0].asin()), {P({3, 5})}},
+      {"aclnnCosh", F(x[0].cosh()), {R({3, 5})}, 1e-5},
+      {"aclnnSinh", F(x[0].sinh()), {R({3, 5})}, 1e-5},
+      {"aclnnErfc", F(x[0].erfc()), {R({3, 5})}},
+      {"aclnnHardswish aclnnHardswishBackwardV2", F(at::hardswish(x[0])), {R({3, 5}) * 3}},
+      {"aclnnMish", F(at::mish(x[0]).detach()), {R({3, 5})}},
+      {"aclnnSoftplus aclnnSoftplusBackward", F(at::softplus(x[0])), {R({3, 5})}},
+      {"aclnnElu aclnnEluBackward", F(at::elu(x[0])), {R({3, 5})}},
+      {"aclnnLeakyRelu aclnnLeakyReluBackward", F(at::leaky_relu(x[0], 0.1)), {R({3, 5})}},
+      {"aclnnGlu aclnnGluBackward", F(at::glu(x[0], 1)), {R({3, 6})}},
+      {"aclnnLogSigmoidForward aclnnLogSigmoidBackward", F(at::log_sigmoid(x[0])), {R({3, 5})}},
+      {"aclnnLogAddExp", F(at::logaddexp(x[0], x[1]).detach()), {R({3, 5}), R({3, 5})}},
+      {"aclnnFmodScalar", F(at::fmod(x[0], 0.7)), {R({3, 5})}},
+      {"aclnnIsClose",
+       F(at::isclose(x[0], x[1])),
+       {at::ones({3}), at::tensor({1.0F, 1.0001F, 2.0F})}},
+      {"aclnnInplaceLogicalAnd", F(x[0].clone().logical_and_(x[1])), {Bool({3, 5}), Bool({3, 5})}},
+      {"aclnnInplaceMaskedScatter",
+       F(at::masked_scatter(x[0], x[1], x[2])),
+       {R({3, 5}), Bool({3, 5}), R({15})}},
+  };
+  return rows;
+}
+
+const std::vector<Row>& losses() {
+  static const std::vector<Row> rows = {
+      {"aclnnMseLoss aclnnMseLossBackward",
+       F(at::mse_loss(x[0], x[1].detach())),
+       {R({6, 5}), R({6, 5})}},
+      {"aclnnL1Loss", F(at::l1_loss(x[0], x[1].detach())), {R({6, 5}), R({6, 5})}},
+      {"aclnnSmoothL1Loss aclnnSmoothL1LossBackward",
+       F(at::smooth_l1_loss(x[0], x[1].detach())),
+       {R({6, 5}), R({6, 5})}},
+      {"aclnnKlDiv aclnnKlDivBackward", F(at::kl_div(x[0], x[1].detach())), {R({6, 5}), P({6, 5})}},
+      {"aclnnBinaryCrossEntropyWithLogits aclnnBinaryCrossEntropyWithLogitsBackward",
+       F(at::binary_cross_entropy_with_logits(x[0], x[1].detach())),
+       {R({6, 5}), P({6, 5})}},
+  };
+  return rows;
+}
+
 const std::vector<Row>& foreach_rows() {
   static const std::vector<Row> rows = {
       {"aclnnForeachNorm", F(at::stack(at::_foreach_norm({x[0], x[1]}, 2))), {R({3, 5}), R({4})}},
@@ -191,10 +235,14 @@ const std::vector<Row>& foreach_rows() {
       {"aclnnForeachAddScalarV2", F(at::_foreach_add({x[0]}, 2.0)[0]), {R({3, 5})}},
       {"aclnnForeachMulScalarV2", F(at::_foreach_mul({x[0]}, 2.0)[0]), {R({3, 5})}},
       {"aclnnForeachDivScalarV2", F(at::_foreach_div({x[0]}, 2.0)[0]), {R({3, 5})}},
-      {"aclnnForeachMulList", F(at::_foreach_mul({x[0]}, {x[1]})[0]), {R({3, 5}), R({3, 5})}},
-      {"aclnnForeachDivList", F(at::_foreach_div({x[0]}, {x[1]})[0]), {R({3, 5}), P({3, 5})}},
+      {"aclnnForeachMulList",
+       F(at::_foreach_mul(Tensors{x[0]}, Tensors{x[1]})[0]),
+       {R({3, 5}), R({3, 5})}},
+      {"aclnnForeachDivList",
+       F(at::_foreach_div(Tensors{x[0]}, Tensors{x[1]})[0]),
+       {R({3, 5}), P({3, 5})}},
       {"aclnnForeachAddListV2",
-       F(at::_foreach_add({x[0]}, {x[1]}, 0.5)[0]),
+       F(at::_foreach_add(Tensors{x[0]}, Tensors{x[1]}, 0.5)[0]),
        {R({3, 5}), R({3, 5})}},
       {"aclnnForeachLerpScalar",
        F(at::_foreach_lerp({x[0]}, {x[1]}, 0.3)[0]),
@@ -211,6 +259,8 @@ const std::vector<Row>& foreach_rows() {
 }
 
 TEST(Operators, Pointwise) { check(pointwise()); }
+TEST(Operators, Activations) { check(activations()); }
+TEST(Operators, Losses) { check(losses()); }
 TEST(Operators, Reductions) { check(reductions()); }
 TEST(Operators, MatrixProductsAndNorms) { check(matmuls_and_norms()); }
 TEST(Operators, IndicesAndShapes) { check(indices_and_shapes()); }
