@@ -30,12 +30,14 @@ Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, boo
     return losses.sum(at::kDouble).to(at::kFloat);
   }
   if (npu::is_npu(logits)) {
-    const auto result = npu::cross_entropy(logits, labels, kIgnoredLabel);
+    const Tensor weights = labels.ne(kIgnoredLabel).to(logits.scalar_type());
+    const Tensor targets = labels.clamp_min(0);
+    const auto result = npu::cross_entropy(logits, targets);
     logits = Tensor();  // the gradient takes its place
     if (with_grad) {
-      logits = npu::cross_entropy_backward(scale, result.log_probabilities, labels, kIgnoredLabel);
+      logits = npu::cross_entropy_backward(weights * scale, result.log_probabilities, targets);
     }
-    return result.loss;
+    return (result.losses * weights).sum();
   }
   const Tensor valid = labels.ne(kIgnoredLabel);
   const Tensor index = labels.clamp_min(0).unsqueeze(1);

@@ -60,6 +60,7 @@ c10::TypedOperatorHandle<Signature> find(const char* name) {
 }
 
 constexpr int64_t kAll = 2147483647;  // tokens before and after: no window
+constexpr int64_t kNothingIgnored = -100;
 constexpr int64_t kNoMask = 0, kWholeMask = 1, kCausalMask = 2;
 
 // The mask that sparse mode 2 wants whatever the length: [2048, 2048] bool, true above the
@@ -140,22 +141,22 @@ Tensor swiglu_backward(const Tensor& grad, const Tensor& gate_and_up) {
   return op.call(grad, gate_and_up, 0);
 }
 
-CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignored) {
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& labels) {
   static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor>(
       const Tensor&, const Tensor&, const OptionalTensor&, c10::string_view, int64_t, double,
       double, bool)>("npu::npu_cross_entropy_loss");
-  auto result = op.call(logits, labels, std::nullopt, "sum", ignored, 0, 0, false);
+  auto result = op.call(logits, labels, std::nullopt, "none", kNothingIgnored, 0, 0, false);
   return {std::get<0>(result), std::get<1>(result)};
 }
 
 Tensor cross_entropy_backward(const Tensor& grad, const Tensor& log_probabilities,
-                              const Tensor& labels, int64_t ignored) {
+                              const Tensor& labels) {
   static const auto op =
       find<Tensor(const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
                   const OptionalTensor&, const OptionalTensor&, c10::string_view, int64_t, double,
                   double)>("npu::npu_cross_entropy_loss_backward");
-  return op.call(grad, log_probabilities, labels, std::nullopt, std::nullopt, std::nullopt, "sum",
-                 ignored, 0, 0);
+  return op.call(grad, log_probabilities, labels, std::nullopt, std::nullopt, std::nullopt, "none",
+                 kNothingIgnored, 0, 0);
 }
 
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,

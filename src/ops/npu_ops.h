@@ -35,15 +35,16 @@ at::Tensor rotate_back(const at::Tensor& x, const at::Tensor& cos, const at::Ten
 at::Tensor swiglu(const at::Tensor& gate_and_up);
 at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& gate_and_up);
 
-// The sum of the cross-entropies of logits [n, vocab] float32, labels equal to `ignored` left out.
+// Cross-entropy of logits [n, vocab] float32. Every label is in 0..vocab-1: the chip's kernel masks
+// no negative one. Not differentiable.
 struct CrossEntropy {
-  at::Tensor loss;               // 0-dim
+  at::Tensor losses;             // [n]
   at::Tensor log_probabilities;  // [n, vocab]
 };
-CrossEntropy cross_entropy(const at::Tensor& logits, const at::Tensor& labels, int64_t ignored);
-// `grad` 0-dim -> the gradient of the logits.
+CrossEntropy cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
+// `grad` [n] -> the gradient of the logits.
 at::Tensor cross_entropy_backward(const at::Tensor& grad, const at::Tensor& log_probabilities,
-                                  const at::Tensor& labels, int64_t ignored);
+                                  const at::Tensor& labels);
 
 // q [B, H, T, D], k and v [B, K, S, D], H a multiple of K; any strides. Causal needs T == S.
 // `hidden` [B or 1, 1, T, S] bool, true = not seen, instead of causality.

@@ -49,7 +49,7 @@ class Errors(NpuJobs):
         self.assert_fails(done, 3, "[memory]")
 
     def test_failing_kernel(self):
-        done = self.run_with(ONE, CANNEMU_FAULT="kernel:aclnnMatmul@30")
+        done = self.run_with(ONE, CANNEMU_FAULT="kernel:aclnnMm@30")
         self.assertIn(done.returncode, (1, 3), done.stderr[-3000:])
         self.assertIn("507015", done.stderr)
         self.assertIn("AI core", done.stderr)

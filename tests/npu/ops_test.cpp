@@ -63,7 +63,8 @@ Case attention_case(const char* name, int64_t heads, int64_t kv_heads, int64_t q
 }
 
 Case loss_case(int64_t chunk) {
-  const Tensor labels = at::tensor({3, 0, kIgnoredLabel, 10, 5, 6, kIgnoredLabel});
+  const Tensor labels =
+      at::tensor(std::vector<int64_t>{3, 0, kIgnoredLabel, 10, 5, 6, kIgnoredLabel});
   const Tensor scale = at::full({}, 0.2);
   return {"linear_cross_entropy, chunks of " + std::to_string(chunk),
           [=](const Inputs& in) {
@@ -80,7 +81,7 @@ std::vector<Case> cases() {
   const Tensor visible = at::ones({3, 6}, at::kBool).tril(3).expand({2, 1, 3, 6});
   std::vector<Case> list = {
       {"linear",
-       [](const Inputs& in) { return linear(in[0], in[1]); },
+       [](const Inputs& in) { return ops::linear(in[0], in[1]); },
        [](const Inputs& in) { return at::matmul(in[0], in[1].t()); },
        {seeded({2, 3, 5}), seeded({7, 5}, at::kFloat, 2)}},
       {"rms_norm",
