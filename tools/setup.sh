@@ -33,13 +33,20 @@ as_root() {
 apt_packages=(g++ cmake ninja-build mold ccache git pkg-config unzip python3 python3-pip
   libsentencepiece-dev libpcre2-dev libutf8proc-dev libzstd-dev zlib1g-dev libxxhash-dev
   libcurl4-openssl-dev libgtest-dev libgmock-dev libbenchmark-dev libspdlog-dev libfmt-dev libcli11-dev libyaml-cpp-dev
-  libtomlplusplus-dev nlohmann-json3-dev libhwy-dev libgloo-dev libjs-chart.js dict-gcide)
+  libtomlplusplus-dev nlohmann-json3-dev libgloo-dev libjs-chart.js dict-gcide)
 apt_test_packages=(chromium fonts-dejavu-core python3-venv)
-# openEuler / Fedora names of the same packages; written from their package lists, not tested.
-dnf_packages=(gcc-c++ cmake ninja-build mold ccache git pkgconf-pkg-config unzip python3 python3-pip
-  sentencepiece-devel pcre2-devel utf8proc-devel libzstd-devel zlib-devel xxhash-devel libcurl-devel
-  gtest-devel gmock-devel google-benchmark-devel spdlog-devel fmt-devel cli11-devel yaml-cpp-devel tomlplusplus-devel
-  json-devel highway-devel)
+# openEuler and Fedora, not tested there. Libraries by what CMake asks for, because the two name their packages differently.
+dnf_packages=(gcc-c++ cmake ninja-build git unzip python3 python3-pip /usr/bin/pkg-config
+  'pkgconfig(sentencepiece)' 'pkgconfig(libpcre2-8)' 'pkgconfig(libutf8proc)' 'pkgconfig(libzstd)' 'pkgconfig(zlib)'
+  'pkgconfig(libxxhash)' 'pkgconfig(libcurl)' 'pkgconfig(gtest)' 'pkgconfig(gmock)' 'pkgconfig(spdlog)' 'pkgconfig(fmt)'
+  'pkgconfig(yaml-cpp)' 'pkgconfig(nlohmann_json)')
+dnf_optional=(mold ccache)  # faster builds; openEuler has mold from 24.03 SP1 on
+# What openEuler has no package of: headers alone, from the projects at a fixed commit, into .deps/headers.
+headers=(
+  "CLIUtils/CLI11 70f8072f9dd2292fd0b9f9e5f58e279f60483ed3"          # 2.1.2
+  "marzer/tomlplusplus c635f218c0aefc801d9748841930365e54fe3089"     # 3.3.0
+  "pytorch/gloo 5b143513263133af2b95547e97c07cebeb72bf72"            # the one Debian 12 has
+)
 
 install_apt() {
   local missing=() package
@@ -54,6 +61,39 @@ install_apt() {
   as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# TITAN_GIT=<address> takes the place of https://github.com, for a mirror.
+install_headers() {
+  local folder=$deps/headers row project commit source
+  for row in "${headers[@]}"; do
+    read -r project commit <<<"$row"
+    source=$folder/source/${project#*/}
+    [ "$(cat "$source.stamp" 2>/dev/null)" = "$commit" ] && continue
+    say "headers: $project"
+    rm -rf "$source"
+    git init -q "$source"
+    git -C "$source" fetch -q --depth 1 "${TITAN_GIT:-https://github.com}/$project" "$commit" \
+      || die "cannot fetch $project — check the network, or set TITAN_GIT to a mirror of github.com"
+    git -C "$source" -c advice.detachedHead=false checkout -q FETCH_HEAD
+    if [ "$project" = pytorch/gloo ]; then copy_gloo_headers "$source" "$folder/include"
+    else
+      cmake -S "$source" -B "$source/build" -DCMAKE_INSTALL_PREFIX="$folder" -DBUILD_TESTING=OFF -DCLI11_BUILD_TESTS=OFF \
+        -DCLI11_BUILD_EXAMPLES=OFF -DCLI11_BUILD_DOCS=OFF --no-warn-unused-cli >/dev/null
+      cmake --install "$source/build" >/dev/null
+    fi
+    echo "$commit" >"$source.stamp"
+  done
+}
+
+# Gloo's code is inside libtorch; its headers want a config.h, of which only the TCP transport matters here.
+copy_gloo_headers() {
+  local source=$1 include=$2 header
+  mkdir -p "$include"
+  (cd "$source" && find gloo -name '*.h' | while IFS= read -r header; do install -D -m 644 "$header" "$include/$header"; done)
+  sed -e 's/@GLOO_VERSION_MAJOR@/0/; s/@GLOO_VERSION_MINOR@/5/; s/@GLOO_VERSION_PATCH@/0/' \
+    -e 's/#cmakedefine01 GLOO_HAVE_TRANSPORT_TCP$/#define GLOO_HAVE_TRANSPORT_TCP 1/; s/#cmakedefine01 \([A-Z_]*\)/#define \1 0/' \
+    "$source/gloo/config.h.in" >"$include/gloo/config.h"
+}
+
 install_system() {
   if [ "${TITAN_SKIP_PACKAGES:-0}" = 1 ]; then say "system packages: skipped (TITAN_SKIP_PACKAGES=1)"; return; fi
   if command -v apt-get >/dev/null; then
@@ -64,7 +104,10 @@ install_system() {
     else install_apt "${apt_packages[@]}"; fi
   elif command -v dnf >/dev/null; then
     say "system packages: dnf (this list has not been tested)"
-    as_root dnf install -y -q "${dnf_packages[@]}"
+    as_root dnf install -y -q "${dnf_packages[@]}" \
+      || die "dnf could not install them — openEuler keeps spdlog and nlohmann_json in its EPOL repository: enable it"
+    as_root dnf install -y -q --setopt=strict=0 "${dnf_optional[@]}" || say "without: ${dnf_optional[*]}"
+    install_headers
   else
     say "system packages: no apt-get and no dnf here; install the list at the top of tools/setup.sh yourself"
   fi
