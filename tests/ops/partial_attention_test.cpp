@@ -115,7 +115,9 @@ TEST(PartialAttention, DocumentsMatchReferenceForwardAndBackward) {
           const auto want = reference::partial_attention(q, k, v, see);
           // What a row that sees nothing gives is not said, but for its weight.
           const Tensor seen = want.logsumexp.gt(kUnseen / 2);
-          if (causal) EXPECT_TRUE(seen.all().item<bool>());
+          if (causal) {
+            EXPECT_TRUE(seen.all().item<bool>());
+          }
           EXPECT_TRUE(at::equal(got.logsumexp.gt(kUnseen / 2), seen));
           EXPECT_LE(distance(got.out * seen.unsqueeze(-1), want.out * seen.unsqueeze(-1)),
                     tolerance);
