@@ -72,10 +72,11 @@ ACLNN(DynamicMxQuantV2, Tensor x, int64_t axis, Text rounding, ScalarType, int64
 }
 
 // int8, one scale for each row.
-ACLNN(DynamicQuant, Tensor x, Tensor smooth, Tensor y, Tensor scale) {
+ACLNN(DynamicQuantV2, Tensor x, Tensor smooth, Tensor groups, ScalarType, Tensor y, Tensor scale,
+      Tensor offset) {
   constexpr double kGreatest = 127;
-  TORCH_CHECK(y.scalar_type() == at::kChar, "dynamic quantisation to ", y.scalar_type(),
-              " is not emulated");
+  TORCH_CHECK(y.scalar_type() == at::kChar && !present(groups) && !present(offset),
+              "dynamic quantisation to ", y.scalar_type(), " is not emulated");
   const Tensor f = present(smooth) ? x.to(at::kFloat) * smooth.to(at::kFloat) : x.to(at::kFloat);
   const Tensor row = f.abs().amax(-1) / kGreatest;
   put(y, at::round(f / row.unsqueeze(-1)).clamp(-kGreatest - 1, kGreatest));

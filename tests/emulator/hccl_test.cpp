@@ -189,6 +189,8 @@ TEST(Hccl, ProductsFusedWithCollectives) {
     const Tensor whole = at::cat({part(0, {2, 3}), part(1, {2, 3})});
     expect_close(rows, whole, 0, "all_gather_base_mm: rows");
     expect_close(product, at::mm(whole, b), 1e-5, "all_gather_base_mm");
+    EXPECT_EQ(calls("aclnnMatmulReduceScatter"), 1U);
+    EXPECT_EQ(calls("aclnnAllGatherMatmul"), 1U);
   });
 }
 

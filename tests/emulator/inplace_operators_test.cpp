@@ -21,6 +21,12 @@ const std::vector<Row>& in_place() {
       {"aclnnInplaceBitwiseAndTensor", IN_PLACE(bitwise_and_(x[1])), {I({3, 5}, 9), I({3, 5}, 9)}},
       {"aclnnInplaceBitwiseXorTensor", IN_PLACE(bitwise_xor_(x[1])), {I({3, 5}, 9), I({3, 5}, 9)}},
       {"aclnnInplaceClampMax", IN_PLACE(clamp_max_(0.1)), {R({3, 5})}},
+      {"aclnnInplaceClampMaxTensor", IN_PLACE(clamp_max_(x[1])), {R({3, 5}), R({3, 5})}},
+      {"aclnnInplaceClampMinTensor", IN_PLACE(clamp_min_(x[1])), {R({3, 5}), R({3, 5})}},
+      {"aclnnInplaceFloorDivide", IN_PLACE(floor_divide_(x[1])), {I({3, 5}, 20), I({3, 5}, 5) + 1}},
+      {"aclnnInplaceIndexFillTensor",
+       IN_PLACE(index_fill_(0, x[1], 2.0)),
+       {R({6, 3}), at::tensor({4, 1}, at::kLong)}},
       {"aclnnInplaceCos", IN_PLACE(cos_()), {R({3, 5})}},
       {"aclnnInplaceEqScalar", IN_PLACE(eq_(1)), {I({3, 5}, 3)}},
       {"aclnnInplaceEqTensor", IN_PLACE(eq_(x[1])), {I({3, 5}, 3), I({3, 5}, 3)}},
@@ -75,7 +81,7 @@ const std::vector<Row>& in_place() {
        {R({6, 3}), at::tensor({4, 1}, at::kLong), R({2, 3})}},
       {"aclnnInplaceScatter",
        IN_PLACE(scatter_(1, x[1], x[2])),
-       {R({3, 5}), at::tensor({{0}, {2}, {4}}, at::kLong), R({3, 1})}},
+       {R({3, 5}), at::tensor({0, 2, 4}, at::kLong).view({3, 1}), R({3, 1})}},
       {"aclnnInplaceScatterValue", IN_PLACE(scatter_(1, x[1], 2.0)), {R({3, 5}), I({3, 2}, 5)}},
   };
   return rows;
@@ -83,6 +89,27 @@ const std::vector<Row>& in_place() {
 
 const std::vector<Row>& rare() {
   static const std::vector<Row> rows = {
+      {"aclnnAddV3", F(at::add(at::scalar_tensor(2.0), x[0])), {R({3, 5})}},
+      {"aclnnEqual", F(at::full({1}, at::equal(x[0], x[1]))), {I({3}, 9), I({3}, 9)}},
+      {"aclnnEqual", F(at::full({1}, at::equal(x[0], x[0].clone()))), {I({3}, 9)}},
+      {"aclnnIsInTensorScalar", F(at::isin(x[0], at::Scalar(1))), {I({3, 5}, 3)}},
+      {"aclnnIndexFillTensor",
+       F(at::index_fill(x[0], 0, x[1], 2.0).detach()),
+       {R({6, 3}), at::tensor({4, 1}, at::kLong)}},
+      {"aclnnRange", F(at::range(1, 5, 2, x[0].options().requires_grad(false))), {R({1})}},
+      {"aclnnRepeatInterleave",
+       F(at::repeat_interleave(x[0], x[1]).detach()),
+       {R({3}), at::tensor({1, 0, 2}, at::kLong)}},
+      // Used for many pieces of few long rows.
+      {"aclnnSplitWithSize",
+       [](const Tensors& x) -> Tensor {
+         at::NoGradGuard no_grad;
+         Tensors out(33);
+         for (Tensor& piece : out) piece = at::zeros({2, 2000}, x[0].options());
+         at::split_with_sizes_copy_out(out, x[0], std::vector<int64_t>(33, 2000), 1);
+         return at::cat(out, 1);
+       },
+       {R({2, 66000})}},
       {"aclnnAtan", F(x[0].atan()), {R({3, 5})}},
       {"aclnnTan", F(x[0].tan()), {P({3, 5})}},
       {"aclnnAtan2", F(at::atan2(x[0], x[1]).detach()), {R({3, 5}), R({3, 5})}},
@@ -123,7 +150,7 @@ const std::vector<Row>& rare() {
       {"aclnnTrace", F(at::trace(x[0]).detach()), {R({4, 4})}},
       {"aclnnTake", F(at::take(x[0], x[1]).detach()), {R({4, 4}), I({5}, 16)}},
       {"aclnnIndexCopy", F(at::index_copy(x[0], 0, x[1], x[2]).detach()), {R({6, 3}), at::tensor({4, 1}, at::kLong), R({2, 3})}},
-      {"aclnnScatter", F(at::scatter(x[0], 1, x[1], x[2]).detach()), {R({3, 5}), at::tensor({{0}, {2}, {4}}, at::kLong), R({3, 1})}},
+      {"aclnnScatter", F(at::scatter(x[0], 1, x[1], x[2]).detach()), {R({3, 5}), at::tensor({0, 2, 4}, at::kLong).view({3, 1}), R({3, 1})}},
       {"aclnnScatterValue", F(at::scatter(x[0], 1, x[1], 2.0).detach()), {R({3, 5}), I({3, 2}, 5)}},
       {"aclnnSearchSorted", F(at::searchsorted(x[0], x[1])), {at::arange(6, at::kFloat), P({4}) * 6}},
       {"aclnnRepeatInterleaveInt", F(at::repeat_interleave(x[0], 3).detach()), {R({4})}},
@@ -143,6 +170,7 @@ const std::vector<Row>& rare() {
 #define LIST(call) [](const Tensors& x) -> Tensor { return at::call[0].detach(); }
 #define LIST_IN_PLACE(call)           \
   [](const Tensors& x) -> Tensor {    \
+    at::NoGradGuard no_grad;          \
     Tensors y{x[0].detach().clone()}; \
     at::call;                         \
     return y[0];                      \
@@ -200,12 +228,18 @@ TEST(Operators, Lists) { check(lists()); }
 // right.
 TEST(Operators, RandomNumbers) {
   const at::TensorOptions options(device());
+  // at::manual_seed() does not know this device.
+  const auto seed = [] {
+    auto generator = at::globalContext().defaultGenerator(device());
+    std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(3);
+  };
   const auto draw = [&](const char* name, const std::function<Tensor()>& make, double mean,
                         double within) {
     const uint64_t before = calls(name);
-    at::manual_seed(3);
+    seed();
     const Tensor first = make().cpu().to(at::kDouble);
-    at::manual_seed(3);
+    seed();
     const Tensor again = make().cpu().to(at::kDouble), other = make().cpu().to(at::kDouble);
     EXPECT_GT(calls(name), before) << name;
     EXPECT_TRUE(at::equal(first, again)) << name;

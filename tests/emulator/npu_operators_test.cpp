@@ -75,6 +75,22 @@ const std::vector<Row>& norms_and_activations() {
        {R({2, 5, 3, 64}), R({1, 5, 1, 64}), R({1, 5, 1, 64})},
        1e-5,
        F(rotary({x[0], x[1].detach(), x[2].detach()}, false))},
+      {"aclnnGeluV2 aclnnGeluBackwardV2",
+       F(first(call("npu::npu_gelu", {{"self", x[0]}, {"approximate", "tanh"}}))),
+       {R({3, 5})},
+       1e-5,
+       F(at::gelu(x[0], "tanh"))},
+      {"aclnnScaledMaskedSoftmax aclnnScaledMaskedSoftmaxBackward",
+       F(first(
+           call("npu::npu_scaled_masked_softmax", {{"x", x[0]}, {"mask", x[1]}, {"scale", 0.5}}))),
+       {R({2, 2, 32, 32}), Bool({2, 1, 32, 32})},
+       1e-5,
+       F(at::softmax((x[0] * 0.5).masked_fill(x[1], -10000.0), -1))},
+      {"aclnnDynamicQuantV2",
+       F(first(call("npu::npu_dynamic_quant", {{"input", x[0].detach()}}))),
+       {R({3, 16})},
+       0,
+       F(at::round(x[0] / (x[0].abs().amax(-1, true) / 127)).detach().to(at::kChar))},
       {"aclnnAddRmsNorm",
        F(first(call("npu::npu_add_rms_norm",
                     {{"x1", x[0].detach()}, {"x2", x[1].detach()}, {"gamma", x[2].detach()}}))),
@@ -138,6 +154,31 @@ Tensor packed_reference(const Tensors& x) {
   return at::cat(parts);
 }
 
+// Attention over six keys from that over the first and the last three.
+Tensor joined_attention(const Tensors& x) {
+  auto half = [&](int64_t begin) {
+    return call("npu::npu_fusion_attention",
+                attention_arguments({x[0].detach(), x[1].detach().slice(0, begin, begin + 3),
+                                     x[2].detach().slice(0, begin, begin + 3)},
+                                    "SBH", false));
+  };
+  const auto a = half(0), b = half(3);
+  return first(call("npu::npu_ring_attention_update", {{"prev_attn_out", a[0]},
+                                                       {"prev_softmax_max", a[1]},
+                                                       {"prev_softmax_sum", a[2]},
+                                                       {"cur_attn_out", b[0]},
+                                                       {"cur_softmax_max", b[1]},
+                                                       {"cur_softmax_sum", b[2]}}));
+}
+
+Tensor whole_attention(const Tensors& x) {
+  auto heads = [](const Tensor& t_SBH) {
+    return t_SBH.unflatten(2, {-1, 16}).permute({1, 2, 0, 3});
+  };
+  const Tensor out = attention_BNSD(heads(x[0]), heads(x[1]), heads(x[2]), false);
+  return out.permute({2, 0, 1, 3}).flatten(2).detach();
+}
+
 const std::vector<Row>& attention() {
   const Tensors bnsd = {R({2, 4, 6, 16}), R({2, 2, 6, 16}), R({2, 2, 6, 16})};
   const Tensors bsnd = {R({2, 6, 4, 16}), R({2, 6, 2, 16}), R({2, 6, 2, 16})};
@@ -161,6 +202,11 @@ const std::vector<Row>& attention() {
        {R({8, 4, 16}), R({8, 2, 16}), R({8, 2, 16})},
        1e-5,
        packed_reference},
+      {"aclnnRingAttentionUpdateV2",
+       joined_attention,
+       {R({6, 2, 64}), R({6, 2, 32}), R({6, 2, 32})},
+       1e-5,
+       whole_attention},
       {dense,
        F(at::scaled_dot_product_attention(x[0], x[1], x[2], {}, 0.0, true)),
        {R({2, 4, 6, 16}), R({2, 4, 6, 16}), R({2, 4, 6, 16})},
@@ -387,6 +433,8 @@ TEST(Ascend950, MicroscalingProduct) {
                                            {"scale_dtype", kScale},
                                            {"pertoken_scale_dtype", kScale},
                                            {"group_sizes", std::vector<int64_t>{1, 1, 32}}}));
+  EXPECT_GT(calls("aclnnDynamicMxQuantV2"), 0U);
+  EXPECT_GT(calls("aclnnQuantMatmulV5"), 0U);
   const Tensor want = at::mm(a, b);
   EXPECT_LT((out.cpu() - want).abs().max().item<double>(), 0.06 * want.abs().max().item<double>());
 }

@@ -100,5 +100,51 @@ TEST(Graph, ReplayComputesFromTheNewInputs) {
   }
 }
 
+// y = x + 300 on one stream, then doubled on another, captured once and replayed.
+double replayed_over_two_streams(bool wait_before, bool wait_after) {
+  const Tensor x = at::zeros({1000}, at::TensorOptions(device()));
+  auto before = c10_npu::getCurrentNPUStream(), first = c10_npu::getNPUStreamFromPool(),
+       second = c10_npu::getNPUStreamFromPool();
+  c10_npu::npuSynchronizeDevice();
+  c10_npu::NPUGraph graph;
+  c10_npu::setCurrentNPUStream(first);
+  graph.capture_begin();
+  c10_npu::NPUEvent begin, forked, joined;
+  begin.record(first);
+  begin.block(second);
+  for (int step = 0; step < kAdditions; ++step) x.add_(1);
+  if (wait_before) {
+    forked.record(first);
+    forked.block(second);
+  }
+  c10_npu::setCurrentNPUStream(second);
+  const Tensor y = x * 2;
+  c10_npu::setCurrentNPUStream(first);
+  if (wait_after) {
+    joined.record(second);
+    joined.block(first);
+  }
+  graph.capture_end();
+  c10_npu::setCurrentNPUStream(before);
+  graph.replay();
+  c10_npu::npuSynchronizeDevice();
+  return y[0].item<double>();
+}
+
+TEST(Graph, KeepsTheWaitsBetweenStreams) {
+  device();
+  EXPECT_EQ(replayed_over_two_streams(true, true), 2 * kAdditions);
+}
+
+TEST(Graph, AMissingWaitIsSeenInTheReplay) {
+  device();
+  EXPECT_NE(replayed_over_two_streams(false, true), 2 * kAdditions);
+}
+
+TEST(Graph, AStreamThatIsNotJoinedIsAnError) {
+  device();
+  EXPECT_THROW(replayed_over_two_streams(true, false), c10::Error);
+}
+
 }  // namespace
 }  // namespace npu_test
