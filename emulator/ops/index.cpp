@@ -80,11 +80,11 @@ ACLNN(Unique2, Tensor x, bool sorted, bool inverse, bool counts, Result y, Resul
 ACLNN(IndexCopy, Tensor x, int64_t dim, Tensor index, Tensor source, Tensor out) {
   put(out, at::index_copy(x, dim, index.to(at::kLong), source));
 }
-ACLNN(IndexFillTensor, Tensor x, int64_t dim, Ints index, Scalar value, Tensor out) {
-  put(out, at::index_fill(x, dim, at::tensor(index, at::kLong), value));
+ACLNN(IndexFill, Tensor x, int64_t dim, Tensor index, Scalar value, Tensor out) {
+  put(out, at::index_fill(x, dim, index.to(at::kLong), value));
 }
-ACLNN(InplaceIndexFillTensor, Tensor x, int64_t dim, Ints index, Scalar value) {
-  x.copy_(at::index_fill(x, dim, at::tensor(index, at::kLong), value));
+ACLNN(InplaceIndexFill, Tensor x, int64_t dim, Tensor index, Scalar value) {
+  x.copy_(at::index_fill(x, dim, index.to(at::kLong), value));
 }
 ACLNN(Take, Tensor x, Tensor index, Tensor out) { put(out, at::take(x, index)); }
 ACLNN(Trace, Tensor x, Tensor out) { put(out, at::trace(x)); }

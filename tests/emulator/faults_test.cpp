@@ -5,6 +5,11 @@
 #include <torch_npu/csrc/core/npu/NPUStream.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "emulator/npu.h"
 
 namespace npu_test {
@@ -85,6 +90,30 @@ TEST(Faults, ALostDevice) {
                            c10_npu::npuSynchronizeDevice();
                          }),
                   "inner error");
+}
+
+// What the next test runs.
+TEST(Counts, DISABLED_Program) { ones({4}).mul_(3).cpu(); }
+
+TEST(Counts, AreWrittenWhenAProcessEnds) {
+  const auto file =
+      std::filesystem::temp_directory_path() / ("emulator_counts_" + std::to_string(getpid()));
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("CANNEMU_STATS", file.c_str(), 1);
+    // The settings are read when the adapter is loaded, so this takes a program of its own.
+    execl("/proc/self/exe", "faults_test", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=Counts.DISABLED_Program", nullptr);
+    _exit(1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  std::filesystem::remove(file);
+  expect_contains(text.str(), "\"aclnnInplaceMuls\": 1");
+  expect_contains(text.str(), "\"peak_bytes\": ");
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // In-place forms, lists of scalars, and operators that training meets rarely.
+#include <torch_npu/csrc/aten/NPUGeneratorImpl.h>
+
 #include "emulator/rows.h"
 
 namespace npu_test {
@@ -24,7 +26,7 @@ const std::vector<Row>& in_place() {
       {"aclnnInplaceClampMaxTensor", IN_PLACE(clamp_max_(x[1])), {R({3, 5}), R({3, 5})}},
       {"aclnnInplaceClampMinTensor", IN_PLACE(clamp_min_(x[1])), {R({3, 5}), R({3, 5})}},
       {"aclnnInplaceFloorDivide", IN_PLACE(floor_divide_(x[1])), {I({3, 5}, 20), I({3, 5}, 5) + 1}},
-      {"aclnnInplaceIndexFillTensor",
+      {"aclnnInplaceIndexFill",
        IN_PLACE(index_fill_(0, x[1], 2.0)),
        {R({6, 3}), at::tensor({4, 1}, at::kLong)}},
       {"aclnnInplaceCos", IN_PLACE(cos_()), {R({3, 5})}},
@@ -93,7 +95,7 @@ const std::vector<Row>& rare() {
       {"aclnnEqual", F(at::full({1}, at::equal(x[0], x[1]))), {I({3}, 9), I({3}, 9)}},
       {"aclnnEqual", F(at::full({1}, at::equal(x[0], x[0].clone()))), {I({3}, 9)}},
       {"aclnnIsInTensorScalar", F(at::isin(x[0], at::Scalar(1))), {I({3, 5}, 3)}},
-      {"aclnnIndexFillTensor",
+      {"aclnnIndexFill",
        F(at::index_fill(x[0], 0, x[1], 2.0).detach()),
        {R({6, 3}), at::tensor({4, 1}, at::kLong)}},
       {"aclnnRange", F(at::range(1, 5, 2, x[0].options().requires_grad(false))), {R({1})}},
@@ -228,9 +230,9 @@ TEST(Operators, Lists) { check(lists()); }
 // right.
 TEST(Operators, RandomNumbers) {
   const at::TensorOptions options(device());
-  // at::manual_seed() does not know this device.
+  // at::manual_seed() and the context's default generator do not know this device.
   const auto seed = [] {
-    auto generator = at::globalContext().defaultGenerator(device());
+    auto generator = at_npu::detail::getDefaultNPUGenerator(0);
     std::lock_guard lock(generator.mutex());
     generator.set_current_seed(3);
   };
@@ -256,6 +258,16 @@ TEST(Operators, RandomNumbers) {
   draw(
       "aclnnInplaceBernoulli", [&] { return at::empty({4096}, options).bernoulli_(0.25); }, 0.25,
       0.03);
+  draw(
+      "aclnnInplaceBernoulliTensor",
+      [&] { return at::empty({4096}, options).bernoulli_(at::full({4096}, 0.25, options)); }, 0.25,
+      0.03);
+  draw(
+      "aclnnMultinomial", [&] { return at::multinomial(at::ones({10}, options), 4096, true); }, 4.5,
+      0.2);
+  draw(
+      "aclnnDropoutGenMaskV2", [&] { return at::dropout(at::ones({4096}, options), 0.5, true); }, 1,
+      0.08);
   draw(
       "aclnnRandperm", [&] { return at::randperm(100, options.dtype(at::kLong)); }, 49.5, 1e-9);
   draw(
