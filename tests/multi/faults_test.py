@@ -158,6 +158,23 @@ class Faults(Jobs):
                              f"{26 + 8 * (1 - number)}", "one configuration")
         self.no_half_files(folder)
 
+    def test_ranks_with_other_shapes_say_which(self):
+        validation = {"validation.enable": True, "validation.dataset": "local", "validation.dataset_path": self.root / "val.txt",
+                      "validation.local_batch_size": 2, "validation.freq": 2, "validation.steps": 1}
+        for mesh, key, common, collective in (
+                (TP2, "training.loss_chunk_tokens", {}, "all-reduce over axis tp"),
+                (layout(pp=2), "parallelism.pipeline_parallel_microbatch_size", PIPELINE, "(send|receive) over axis pp"),
+                (TP2, "validation.seq_len", validation, "over axis tp")):
+            port, folder = free_port(), self.folder()
+            ranks = [self.start_rank(folder, number, 2, port, {**mesh[1], **LONG, **common, key: value})
+                     for number, value in enumerate((1, 2) if "micro" in key else (8, 16))]
+            said = [self.ends(rank, 3, 30) for rank in ranks]
+            for number, errors in enumerate(said):
+                self.one_message(errors, self.COLLECTIVE.format(rank=number), collective)
+            self.assertTrue(any(re.search(r"rank \d of the axis brings [a-z-]+ of \d+ \w+, this rank [a-z-]+ of \d+", e)
+                                for e in said), said)
+            self.no_half_files(folder)
+
     # ---- layouts that cannot be
 
     def refused(self, mesh, keys, *parts):
