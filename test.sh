@@ -7,7 +7,7 @@ cd "$root"
 begin=$SECONDS
 trap 'code=$?; [ $code = 0 ] || printf "test.sh: FAILED (exit code %d) after %d s\n" "$code" $((SECONDS - begin)) >&2' EXIT
 printf '== set-up\n'
-tools/setup.sh --tests
+tools/setup.sh --tests --npu
 printf '== build\n'
 build_begin=$SECONDS
 tools/build.sh
