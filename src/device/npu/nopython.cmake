@@ -8,8 +8,9 @@ add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/python_names.cpp
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/make_stubs.py --nm ${CMAKE_NM}
     --wanted-by ${torch_npu_lib}/libtorch_npu.so
     --given-by ${TITAN_TORCH}/lib/libtorch_cpu.so ${TITAN_TORCH}/lib/libc10.so ${torch_npu_lib}/libnpu_profiler.so
+      ${torch_npu_lib}/libtensorpipe.so ${torch_npu_lib}/libtorch_npu.so
     --not-names "(acl|Hccl|Msprof|rt[A-Z]|dl|pthread_).*"
-    --data "_?PyExc_.*|_?Py.*_Type|_Py_.*Struct" --data-of ${TITAN_TORCH}/lib/libtorch_python.so
+    --data "_?PyExc_.*|_?Py.*_Type|_Py_.*Struct|_ZT[VIS].*" --data-of ${TITAN_TORCH}/lib/libtorch_python.so
     --call titan_python_missing --out ${CMAKE_CURRENT_BINARY_DIR}/python_names.cpp
   DEPENDS ${CMAKE_SOURCE_DIR}/cmake/make_stubs.py ${torch_npu_lib}/libtorch_npu.so
   COMMENT "Naming what libtorch_npu.so asks of Python" VERBATIM)
