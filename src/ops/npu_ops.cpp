@@ -36,22 +36,27 @@ constexpr Schema kSchemas[] = {
      "Tensor? weight=None, Tensor? grad_zloss=None, Tensor? lse_for_zloss=None, str "
      "reduction=\"mean\", int ignore_index=-100, float label_smoothing=0., float "
      "lse_square_scale_for_zloss=0.) -> Tensor"},
-    {"npu::npu_fusion_attention_v3",
-     "npu::npu_fusion_attention_v3(Tensor query, Tensor key, Tensor value, int head_num, str "
-     "input_layout, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, float "
-     "scale=1., float keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int "
-     "inner_precise=0, SymInt[]? prefix=None, Tensor? actual_seq_qlen=None, Tensor? "
-     "actual_seq_kvlen=None, int sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, str "
-     "softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"},
-    {"npu::npu_fusion_attention_grad_v3",
-     "npu::npu_fusion_attention_grad_v3(Tensor query, Tensor key, Tensor value, Tensor dy, int "
-     "head_num, str input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? "
+    {"npu::npu_fusion_attention_v2",
+     "npu::npu_fusion_attention_v2(Tensor query, Tensor key, Tensor value, int head_num, str "
+     "input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, "
+     "Tensor? query_rope=None, Tensor? key_rope=None, float scale=1., float keep_prob=1., int "
+     "pre_tokens=2147483647, int next_tokens=2147483647, int inner_precise=0, int[]? "
+     "prefix=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None, int "
+     "sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, int pse_type=1, int[]? "
+     "q_start_idx=None, int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None, "
+     "Tensor? dropout_mask=None, int seed=0, int offset=0) -> (Tensor, Tensor, Tensor, Tensor,"
+     " int, int, int)"},
+    {"npu::npu_fusion_attention_grad_v2",
+     "npu::npu_fusion_attention_grad_v2(Tensor query, Tensor key, Tensor value, Tensor dy, int"
+     " head_num, str input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? "
      "atten_mask=None, Tensor? softmax_max=None, Tensor? softmax_sum=None, Tensor? "
-     "softmax_in=None, Tensor? attention_in=None, float scale_value=1., float keep_prob=1., int "
-     "pre_tockens=2147483647, int next_tockens=2147483647, int inner_precise=0, Tensor? seed=None, "
-     "Tensor? offset=None, SymInt[]? prefix=None, Tensor? actual_seq_qlen=None, Tensor? "
-     "actual_seq_kvlen=None, int sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, str "
-     "softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"},
+     "softmax_in=None, Tensor? attention_in=None, Tensor? query_rope=None, Tensor? "
+     "key_rope=None, float scale_value=1., float keep_prob=1., int pre_tokens=2147483647, int "
+     "next_tokens=2147483647, int inner_precise=0, int seed=0, int offset=0, int numels=0, "
+     "int[]? prefix=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None, int "
+     "sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, int pse_type=1, int[]? "
+     "q_start_idx=None, int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None) "
+     "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"},
 };
 
 template <class Signature>
@@ -60,6 +65,7 @@ c10::TypedOperatorHandle<Signature> find(const char* name) {
 }
 
 constexpr int64_t kAll = 2147483647;  // tokens before and after: no window
+constexpr int64_t kNoBias = 1;        // of positions: the default kind, and none is given
 constexpr int64_t kNothingIgnored = -100;
 constexpr int64_t kNoMask = 0, kWholeMask = 1, kCausalMask = 2;
 
@@ -161,11 +167,14 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& log_probabilitie
 
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                     const OptionalTensor& hidden) {
-  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>(
+  // The third version of this operator refuses an Ascend 950.
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t, int64_t>(
       const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view, const OptionalTensor&,
-      const OptionalTensor&, const OptionalTensor&, double, double, int64_t, int64_t, int64_t,
-      at::OptionalSymIntArrayRef, const OptionalTensor&, const OptionalTensor&, int64_t, bool, bool,
-      c10::string_view, const OptionalTensor&)>("npu::npu_fusion_attention_v3");
+      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+      double, double, int64_t, int64_t, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef,
+      at::OptionalIntArrayRef, int64_t, bool, bool, int64_t, at::OptionalIntArrayRef,
+      at::OptionalIntArrayRef, c10::string_view, const OptionalTensor&, const OptionalTensor&,
+      int64_t, int64_t)>("npu::npu_fusion_attention_v2");
   TITAN_CHECK(!causal || q.size(2) == k.size(2), "causal attention of {} queries on {} keys",
               q.size(2), k.size(2));
   const Layout layout = layout_of({q, k, v});
@@ -174,32 +183,35 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, bool caus
   const int64_t mode = causal ? kCausalMask : hidden ? kWholeMask : kNoMask;
   const auto result =
       op.call(layout.to(q), layout.to(k), layout.to(v), q.size(1), layout.name, std::nullopt,
-              std::nullopt, mask, scale_of(q), 1, kAll, kAll, 0, std::nullopt, std::nullopt,
-              std::nullopt, mode, true, false, "", std::nullopt);
+              std::nullopt, mask, std::nullopt, std::nullopt, scale_of(q), 1, kAll, kAll, 0,
+              std::nullopt, std::nullopt, std::nullopt, mode, true, false, kNoBias, std::nullopt,
+              std::nullopt, "", std::nullopt, std::nullopt, 0, 0);
   return {layout.from(std::get<0>(result)), std::get<1>(result), std::get<2>(result)};
 }
 
 AttentionGradients attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& out, const Tensor& logsumexp,
                                       bool causal) {
-  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>(
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>(
       const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view,
       const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, double, double, int64_t,
-      int64_t, int64_t, const OptionalTensor&, const OptionalTensor&, at::OptionalSymIntArrayRef,
-      const OptionalTensor&, const OptionalTensor&, int64_t, bool, bool, c10::string_view,
-      const OptionalTensor&)>("npu::npu_fusion_attention_grad_v3");
+      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+      const OptionalTensor&, double, double, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+      at::OptionalIntArrayRef, at::OptionalIntArrayRef, at::OptionalIntArrayRef, int64_t, bool,
+      bool, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef, c10::string_view,
+      const OptionalTensor&)>("npu::npu_fusion_attention_grad_v2");
   const Layout layout = layout_of({grad, q, k, v, out});
   OptionalTensor mask;
   if (causal) mask = causal_mask(q.device());
   // exp(score - maximum) / sum is the share of a key: with the logsumexp as maximum the sum is 1.
   const Tensor maximum =
       logsumexp.to(at::kFloat).unsqueeze(-1).expand({-1, -1, -1, 8}).contiguous();
-  const auto result = op.call(
-      layout.to(q), layout.to(k), layout.to(v), layout.to(grad), q.size(1), layout.name,
-      std::nullopt, std::nullopt, mask, maximum, at::ones_like(maximum), std::nullopt,
-      layout.to(out), scale_of(q), 1, kAll, kAll, 0, std::nullopt, std::nullopt, std::nullopt,
-      std::nullopt, std::nullopt, causal ? kCausalMask : kNoMask, true, false, "", std::nullopt);
+  const auto result =
+      op.call(layout.to(q), layout.to(k), layout.to(v), layout.to(grad), q.size(1), layout.name,
+              std::nullopt, std::nullopt, mask, maximum, at::ones_like(maximum), std::nullopt,
+              layout.to(out), std::nullopt, std::nullopt, scale_of(q), 1, kAll, kAll, 0, 0, 0, 0,
+              std::nullopt, std::nullopt, std::nullopt, causal ? kCausalMask : kNoMask, true, false,
+              kNoBias, std::nullopt, std::nullopt, "", std::nullopt);
   return {layout.from(std::get<0>(result)), layout.from(std::get<1>(result)),
           layout.from(std::get<2>(result))};
 }

@@ -8,6 +8,7 @@ Runs on the real torch_npu over the emulated CANN that LD_LIBRARY_PATH names.
 import os
 import subprocess
 import unittest
+import unittest.mock
 
 from emulated import CHECKPOINT, NPU, NpuJobs, ONE, TITAN, TOLERANCE, environment, gap, layout, stats
 
@@ -27,6 +28,10 @@ class Runs(NpuJobs):
 
     def test_one_process(self):
         self.equal(ONE)
+
+    def test_one_process_on_a_950(self):
+        with unittest.mock.patch.dict(os.environ, CANNEMU_SOC="Ascend950PR_9579"):
+            self.equal(ONE)
 
     def test_one_process_qwen3_selective(self):
         self.equal(ONE, QWEN3, {"activation_checkpoint.mode": "selective", "activation_checkpoint.selective_ac_option": "op"})
@@ -105,7 +110,7 @@ class Counters(NpuJobs):
         (step,) = self.per_step(ONE)
         layers = 4
         expected = {"aclnnRmsNorm": 2 * layers + 1, "aclnnRmsNormGrad": 2 * layers + 1, "aclnnSwiGlu": layers,
-                    "aclnnSwiGluGrad": layers, "aclnnFlashAttentionScore": layers, "aclnnFlashAttentionScoreGrad": layers,
+                    "aclnnSwiGluGrad": layers, "aclnnFlashAttentionScoreV2": layers, "aclnnFlashAttentionScoreGradV2": layers,
                     "aclnnRotaryPositionEmbeddingV2": 2 * layers, "aclnnCrossEntropyLoss": 1, "aclnnCrossEntropyLossGrad": 1,
                     "aclnnApplyAdamWV2": 9 * layers + 3}
         self.assertEqual({name: step.get(name) for name in expected}, expected)
