@@ -85,7 +85,10 @@ const Module* load_module(const Kind& kind, const std::vector<npu::Setting>& npu
     reason = fmt::format("not part of this build (no {})", path.string());
     return nullptr;
   }
-  const bool user_chose = env::get("PYTORCH_ALLOC_CONF") || env::get("PYTORCH_CUDA_ALLOC_CONF");
+  // torch_npu takes its own variable or the general one, not both: a process that looks at an NPU
+  // and at a GPU keeps to the first.
+  const bool user_chose = env::get("PYTORCH_ALLOC_CONF") || env::get("PYTORCH_CUDA_ALLOC_CONF") ||
+                          env::get("PYTORCH_NPU_ALLOC_CONF");
   if (*kind.allocator_default && !user_chose) {
     env::set_default(kCudaAllocatorVariable, kind.allocator_default);
   }

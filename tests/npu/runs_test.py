@@ -5,6 +5,7 @@
 
 Runs on the real torch_npu over the emulated CANN that LD_LIBRARY_PATH names.
 """
+import json
 import os
 import subprocess
 import unittest
@@ -137,6 +138,26 @@ class Generate(NpuJobs):
             return done.stdout
 
         self.assertEqual(text("npu"), text("cpu"))
+
+
+class EmulateCann(NpuJobs):
+    def run_titan(self, *words):
+        plain = {k: v for k, v in environment().items() if k != "LD_LIBRARY_PATH"}
+        return subprocess.run([TITAN, "emulate-cann", *words], capture_output=True, text=True, timeout=120, env=plain)
+
+    def test_doctor_finds_the_emulated_device_beside_other_modules(self):
+        done = self.run_titan("doctor", "--device", "npu", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        npu = next(device for device in json.loads(done.stdout)["devices"] if device["name"] == "npu")
+        self.assertEqual(npu["health"], "good")
+        self.assertIn("910B2", npu["device_name"])
+
+    def test_runs_any_command_and_hands_its_exit_code_on(self):
+        self.assertEqual(self.run_titan("--", "sh", "-c", "exit 7").returncode, 7)
+        refused = self.run_titan("no_such_program")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("no_such_program", refused.stderr)
+        self.assertEqual(self.run_titan().returncode, 2)
 
 
 if __name__ == "__main__":
