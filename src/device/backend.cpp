@@ -4,6 +4,8 @@
 
 namespace titan::device {
 
+void Backend::limit_memory(double /*fraction*/) {}
+
 c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }

@@ -80,7 +80,7 @@ class Backend {
   virtual MemoryStats memory() const = 0;
   // Lets the allocator take at most this share of the device's memory, (0, 1]. Without effect where
   // the allocator has no such limit.
-  virtual void limit_memory(double /*fraction*/) {}
+  virtual void limit_memory(double fraction);
   virtual void reset_peak_memory() = 0;
   // Gives cached, unused blocks back to the driver. Slow: never in a step.
   virtual void release_cached_memory() = 0;
