@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "data/loader.h"
+#include "support/tiny_args.h"
 #include "train/batches.h"
 #include "train/layout_check.h"
 
@@ -17,25 +18,10 @@ constexpr DocumentRules kMask{.mask = true}, kReset{.reset_positions = true},
     kBoth{.mask = true, .reset_positions = true};
 
 models::ModelArgs packed_args(bool normed = true) {
-  models::ModelArgs args{.family = "qwen3",
-                         .flavor = "tiny",
-                         .dim = 16,
-                         .num_layers = 4,
-                         .num_heads = 4,
-                         .num_kv_heads = 2,
-                         .head_dim = 6,
-                         .hidden_dim = 26,
-                         .vocab_size = 37,
-                         .max_seq_len = 24,
-                         .rope_theta = 10000,
-                         .rope_style = models::RopeStyle::kHalves,
-                         .qk_norm = true,
-                         .tied = true};
-  if (!normed) {
-    args.family = "llama3";
-    args.rope_style = models::RopeStyle::kInterleaved;
-    args.qk_norm = args.tied = false;
-  }
+  auto args = normed ? models::tiny_qwen3() : models::tiny_llama3();
+  args.num_layers = 4;
+  args.vocab_size = 37;
+  args.max_seq_len = 24;
   return args;
 }
 

@@ -7,6 +7,7 @@
 #include "models/sharding.h"
 #include "parallel/host_copies.h"
 #include "parallel/parameter_group.h"
+#include "support/tiny_args.h"
 #include "train/broken_backend.h"
 #include "train/layout_check.h"
 
@@ -14,20 +15,10 @@ namespace titan::train {
 namespace {
 
 models::ModelArgs small(bool tied) {
-  return {.family = "qwen3",
-          .flavor = "tiny",
-          .dim = 16,
-          .num_layers = 3,
-          .num_heads = 4,
-          .num_kv_heads = 2,
-          .head_dim = 6,
-          .hidden_dim = 26,
-          .vocab_size = 41,
-          .max_seq_len = 12,
-          .rope_theta = 10000,
-          .rope_style = models::RopeStyle::kHalves,
-          .qk_norm = true,
-          .tied = tied};
+  auto args = models::tiny_qwen3();
+  args.vocab_size = 41;
+  args.tied = tied;
+  return args;
 }
 
 constexpr double kEqual = 1e-11;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/wrapped_backend.h"
+#include "support/tiny_args.h"
 #include "train/layout_check.h"
 
 namespace titan::train {
@@ -11,20 +12,10 @@ namespace {
 
 // Heads, key/value heads, hidden units and vocabulary that no degree divides evenly.
 models::ModelArgs uneven(bool qwen) {
-  return {.family = qwen ? "qwen3" : "llama3",
-          .flavor = "tiny",
-          .dim = 16,
-          .num_layers = 4,
-          .num_heads = 4,
-          .num_kv_heads = 2,
-          .head_dim = 6,
-          .hidden_dim = 26,
-          .vocab_size = 41,
-          .max_seq_len = 12,
-          .rope_theta = 10000,
-          .rope_style = qwen ? models::RopeStyle::kHalves : models::RopeStyle::kInterleaved,
-          .qk_norm = qwen,
-          .tied = qwen};
+  auto args = qwen ? models::tiny_qwen3() : models::tiny_llama3();
+  args.num_layers = 4;
+  args.vocab_size = 41;
+  return args;
 }
 
 void expect_one_process(LayoutCase c, const std::string& what) {
