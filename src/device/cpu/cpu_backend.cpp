@@ -15,6 +15,7 @@
 #include "device/cpu/host.h"
 #include "device/cpu/process_group.h"
 #include "device/cpu/threads.h"
+#include "device/health.h"
 
 namespace titan::device {
 namespace {
@@ -87,11 +88,7 @@ class CpuBackend final : public Backend {
     return make_gloo_group(store, options);
   }
 
-  std::optional<std::string> health_check() override {
-    const double sum = at::mm(at::ones({64, 64}), at::full({64, 64}, 0.5)).sum().item<double>();
-    if (sum == 64 * 64 * 32.0) return std::nullopt;
-    return fmt::format("a matrix product gave {} instead of 131072", sum);
-  }
+  std::optional<std::string> health_check() override { return check_matrix_product(device()); }
 
  private:
   SpinControl spin_control_;

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "device/cuda/peak_flops.h"
 #include "device/cuda/process_group.h"
+#include "device/health.h"
 #include "device/module.h"
 
 namespace titan::device::cuda {
@@ -111,18 +112,7 @@ class CudaBackend final : public Backend {
     return make_nccl_group(store, options);
   }
 
-  std::optional<std::string> health_check() override {
-    constexpr int64_t kSize = 256;
-    const c10::InferenceMode no_grad;
-    const auto options = at::TensorOptions().device(device()).dtype(at::kFloat);
-    const double sum =
-        at::mm(at::ones({kSize, kSize}, options), at::full({kSize, kSize}, 0.5, options))
-            .sum()
-            .item<double>();
-    constexpr double kExpected = 0.5 * kSize * kSize * kSize;
-    if (sum == kExpected) return std::nullopt;
-    return fmt::format("a matrix product gave {} instead of {}", sum, kExpected);
-  }
+  std::optional<std::string> health_check() override { return check_matrix_product(device()); }
 
  private:
   void select_here() const { c10::cuda::set_device(index_); }

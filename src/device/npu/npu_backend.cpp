@@ -17,6 +17,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "device/health.h"
 #include "device/module.h"
 #include "device/npu/ending.h"
 #include "device/npu/peak_flops.h"
@@ -151,18 +152,7 @@ class NpuBackend final : public Backend {
     return groups_.back();
   }
 
-  std::optional<std::string> health_check() override {
-    constexpr int64_t kSize = 256;
-    const c10::InferenceMode no_grad;
-    const auto options = at::TensorOptions().device(device()).dtype(at::kFloat);
-    const double sum =
-        at::mm(at::ones({kSize, kSize}, options), at::full({kSize, kSize}, 0.5, options))
-            .sum()
-            .item<double>();
-    constexpr double kExpected = 0.5 * kSize * kSize * kSize;
-    if (sum == kExpected) return std::nullopt;
-    return fmt::format("a matrix product gave {} instead of {}", sum, kExpected);
-  }
+  std::optional<std::string> health_check() override { return check_matrix_product(device()); }
 
  private:
   void select_here() const { c10_npu::set_device(index_); }
