@@ -6,7 +6,6 @@
 Torchrun needs the torch package in the interpreter that runs this; two hosts are two network namespaces, for which one must
 be root. Both are skipped with the reason where they cannot be had.
 """
-import contextlib
 import importlib.util
 import os
 import socket
@@ -14,6 +13,7 @@ import subprocess
 import sys
 import unittest
 
+from hosts import HostPair
 from jobs import TITAN, Jobs, environment, free_port, gap, layout
 
 SHARD2 = layout(shard=2)[1]
@@ -123,44 +123,8 @@ class Torchrun(Started):
         self.equals_one_process(folder)
 
 
-class TwoHosts(Started):
-    """Two network namespaces with a cable between them; each has its own loopback and its own host name."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("network namespaces need root")
-        cls.names = [f"titan{os.getpid()}{end}" for end in "ab"]
-        cls.addresses = ["192.168.213.1", "192.168.213.2"]
-        cls.cleanup = contextlib.ExitStack()
-        cls.addClassCleanup(cls.cleanup.close)
-        try:
-            for name in cls.names:
-                cls.ip("netns", "add", name)
-                cls.cleanup.callback(subprocess.run, ["ip", "netns", "del", name], capture_output=True)
-            ends = [f"tt{os.getpid()}{end}"[:15] for end in "ab"]
-            cls.ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
-            for name, end, address in zip(cls.names, ends, cls.addresses):
-                cls.ip("link", "set", end, "netns", name)
-                for words in (["addr", "add", address + "/24", "dev", end], ["link", "set", end, "up"], ["link", "set", "lo", "up"]):
-                    cls.ip("-n", name, *words)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise unittest.SkipTest(f"no network namespaces here: {getattr(error, 'stderr', '') or error}")
-
-    @staticmethod
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-    def hosts_file(self, host, text):
-        path = self.root / f"hosts_{host}_{self.id().rsplit('.', 1)[1]}"
-        path.write_text("127.0.0.1 localhost\n" + text)
-        return path
-
-    def on(self, host, hosts):
-        """Words before a command that put it on that host: its network, its name, its /etc/hosts."""
-        script = 'mount --bind "$0" /etc/hosts && hostname "$1" && shift && exec "$@"'
-        return ["ip", "netns", "exec", self.names[host], "unshare", "--uts", "sh", "-c", script, hosts, f"host-{'ab'[host]}"]
+class TwoHosts(HostPair, Started):
+    """Ranks that reach each other over a network only."""
 
     def run_on_both(self, master, tables):
         """Two ranks on each host with torchrun's variables."""
@@ -196,9 +160,6 @@ class TwoHosts(Started):
         _, errors = rank.communicate(timeout=30)
         self.assertEqual(rank.returncode, 3, errors)
         self.assertIn("cannot reach rank 0 at 127.0.0.1:29400", errors)
-
-
-
 
 
 if __name__ == "__main__":
