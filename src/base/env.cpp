@@ -52,6 +52,8 @@ constexpr Variable kKnown[] = {
     {"MULTI_STREAM_MEMORY_REUSE", "how torch_npu reuses memory that several streams used: 0 to 3"},
     {"CPU_AFFINITY_CONF", "how torch_npu binds its threads to CPU cores"},
     {"ASCEND_LAUNCH_BLOCKING", "1: every operator of an NPU is waited for; shows which one fails"},
+    {"HCCL_IF_IP", "address through which HCCL's ranks find each other"},
+    {"HCCL_IF_BASE_PORT", "first of the ports that HCCL's ranks listen on"},
     {"HCCL_CONNECT_TIMEOUT", "seconds for the ranks of a group to connect (HCCL)"},
     {"HCCL_EXEC_TIMEOUT", "seconds for a collective to end (HCCL)"},
     {"HCCL_DETERMINISTIC", "true: collectives of HCCL sum in a fixed order"},

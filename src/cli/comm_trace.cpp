@@ -1,10 +1,13 @@
 // `titan comm-trace`: which rank was behind when a job hung or failed, from the records that the
 // ranks wrote of their last collectives.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -24,7 +27,10 @@ struct Standing {
   int64_t step = 0, number = 0, bytes = 0;
   std::string phase, axis, collective, file;
   double waiting_s = -1;  // for the last collective; below 0: it was over
-  double written = 0;     // seconds since 1970
+  double silent_s = 0;    // since it issued or waited for anything
+  std::map<std::string, std::vector<int64_t>> groups;  // by axis
+  std::map<std::string, int64_t> last_number;          // of the collectives on each axis
+  double written = 0;                                  // seconds since 1970
 };
 
 Standing read_standing(const fs::path& file, int64_t& rank) {
@@ -45,6 +51,15 @@ Standing read_standing(const fs::path& file, int64_t& rank) {
   for (auto c = list.begin(); c != list.end(); ++c) {
     if (!is_null(*c, "waiting") && is_null(*c, "waited")) held = c;
   }
+  if (record.contains("failed")) {
+    // A library of an accelerator said which one: there the caller does not wait for the result.
+    const auto& failed = record["failed"];
+    const auto axis = json::string_member(failed, "axis", what);
+    const auto number = json::size_member(failed, "number", what);
+    for (auto c = list.begin(); c != list.end(); ++c) {
+      if (c->value("axis", "") == axis && c->value("number", int64_t{-1}) == number) held = c;
+    }
+  }
   const auto& last = held == list.end() ? list.back() : *held;
   s.step = json::size_member(last, "step", what);
   s.number = json::size_member(last, "number", what);
@@ -53,9 +68,19 @@ Standing read_standing(const fs::path& file, int64_t& rank) {
   s.axis = json::string_member(last, "axis", what);
   s.collective = json::string_member(last, "collective", what);
   s.written = time;
-  if (is_null(last, "waited")) {
-    const char* since = is_null(last, "waiting") ? "issued" : "waiting";
+  if (is_null(last, "waited") || record.contains("failed")) {
+    const char* since =
+        is_null(last, "waiting") || record.contains("failed") ? "issued" : "waiting";
     s.waiting_s = time - json::number_member(last, since, what);
+  }
+  if (record.contains("silent_s")) s.silent_s = json::number_member(record, "silent_s", what);
+  for (const auto& c : list) {
+    s.last_number[json::string_member(c, "axis", what)] = json::size_member(c, "number", what);
+  }
+  if (record.contains("groups")) {
+    for (const auto& [axis, ranks] : record["groups"].items()) {
+      s.groups[axis] = json::sizes_member(record["groups"], axis.c_str(), what);
+    }
   }
   return s;
 }
@@ -66,6 +91,46 @@ const Standing& newest(const std::map<int64_t, Standing>& by_rank) {
     if (standing.written > found->written) found = &standing;
   }
   return *found;
+}
+
+std::string numbers(const std::vector<int64_t>& ranks) {
+  std::vector<std::string> words;
+  for (const int64_t rank : ranks) words.push_back(std::to_string(rank));
+  return text::listed(words, 16);
+}
+
+// Of each collective that a rank waits for: who of its group has not come to it.
+void print_missing(const std::map<int64_t, Standing>& by_rank) {
+  std::set<std::string> said;
+  for (const auto& [rank, s] : by_rank) {
+    const auto group = s.groups.find(s.axis);
+    // Messages between two ranks are counted by each on its own.
+    const bool of_all = s.collective != "send" && s.collective != "receive";
+    if (s.waiting_s < 0 || group == s.groups.end() || !of_all) continue;
+    std::vector<int64_t> absent, unknown;
+    for (const int64_t member : group->second) {
+      const auto other = by_rank.find(member);
+      if (other == by_rank.end()) {
+        unknown.push_back(member);
+      } else {
+        const auto last = other->second.last_number.find(s.axis);
+        if (last == other->second.last_number.end() || last->second < s.number)
+          absent.push_back(member);
+      }
+    }
+    std::string verdict = fmt::format("{} number {} over axis {} among ranks {}: ", s.collective,
+                                      s.number, s.axis, numbers(group->second));
+    if (!absent.empty()) {
+      verdict += fmt::format("rank {} has not come to it.", numbers(absent));
+    } else if (!unknown.empty()) {
+      verdict += fmt::format("rank {} left no record.", numbers(unknown));
+    } else {
+      verdict +=
+          "all have come to it, so no process is behind: a device or the network between "
+          "them hangs (titan doctor --all-reduce tries them).";
+    }
+    if (said.size() < 8 && said.insert(verdict).second) std::printf("%s\n", verdict.c_str());
+  }
 }
 
 void print_verdict(const std::map<int64_t, Standing>& by_rank) {
@@ -128,13 +193,16 @@ int run_comm_trace(Arguments arguments) {
   std::printf("%5s %6s  %-20s %-14s %-16s %9s %12s  %s\n", "rank", "step", "phase", "axis",
               "collective", "number", "bytes", "state");
   for (const auto& [rank, s] : by_rank) {
-    const std::string state = s.axis.empty()    ? "no collective yet"
-                              : s.waiting_s < 0 ? "over"
-                                                : "waited for since " + text::duration(s.waiting_s);
+    std::string state = s.axis.empty()    ? "no collective yet"
+                        : s.waiting_s < 0 ? "over"
+                                          : "waited for since " + text::duration(s.waiting_s);
+    if (s.waiting_s < 0 && s.silent_s > 1)
+      state += ", then nothing for " + text::duration(s.silent_s);
     std::printf("%5ld %6ld  %-20s %-14s %-16s %9ld %12s  %s\n", static_cast<long>(rank),
                 static_cast<long>(s.step), s.phase.c_str(), s.axis.c_str(), s.collective.c_str(),
                 static_cast<long>(s.number), text::bytes(s.bytes).c_str(), state.c_str());
   }
+  print_missing(by_rank);
   print_verdict(by_rank);
   return 0;
 }

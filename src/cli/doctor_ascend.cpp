@@ -187,37 +187,26 @@ void check_devices(const AscendFacts& facts, const AscendPlaces& places, Finding
 }
 
 void check_operators(const AscendFacts& facts, Findings& findings) {
+  const fs::path kernels =
+      fs::path(facts.cann_home) / "opp/built-in/op_impl/ai_core/tbe/kernel/config";
+  std::error_code none;
+  if (!facts.cann.empty() && fs::directory_iterator(kernels, none) == fs::directory_iterator()) {
+    findings.error("CANN has no operator kernels for any chip: " + kernels.string(),
+                   "install the CANN kernels package (ops) of your chip and version");
+    return;
+  }
   // Other chips' folder names are not known for certain.
   if (facts.devices.empty() || !facts.devices[0].name.starts_with("910B") || facts.cann.empty()) {
     return;
   }
   const char* folder = "ascend910b";
-  if (!fs::exists(fs::path(facts.cann_home) / "opp/built-in/op_impl/ai_core/tbe/kernel/config" /
-                  folder)) {
+  if (!fs::exists(kernels / folder)) {
     findings.error(fmt::format("CANN has no operator kernels for {}", folder),
                    "install the CANN kernels package (ops) of your chip and version");
   }
 }
 
 void check_network(const AscendFacts& facts, const AscendPlaces& places, Findings& findings) {
-  const auto table = env::get("RANK_TABLE_FILE");
-  if (table && !fs::exists(*table)) {
-    findings.error(fmt::format("RANK_TABLE_FILE={} does not exist", *table),
-                   "unset it: titan needs no rank table");
-  }
-  // A plain name is the beginning of names: eth means eth0 and eth1.
-  const auto interface = env::get("HCCL_SOCKET_IFNAME");
-  const auto is_there = [&](const std::string& beginning) {
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(places.root / "sys/class/net", none)) {
-      if (entry.path().filename().string().starts_with(beginning)) return true;
-    }
-    return false;
-  };
-  if (interface && interface->find_first_of("^=,") == std::string::npos && !is_there(*interface)) {
-    findings.error(fmt::format("HCCL_SOCKET_IFNAME={} is no network interface here", *interface),
-                   "use a name that `ip link` lists");
-  }
   if (facts.devices.size() > 1 && !fs::exists(places.root / "etc/hccn.conf")) {
     findings.warning("no /etc/hccn.conf: the network cards of the devices have no addresses",
                      "on one host that is fine; for several set them with hccn_tool, and mount the "

@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/doctor_network.h"
 #include "device/cpu/cpu_backend.h"
 #include "device/cpu/host.h"
 #include "device/cpu/threads.h"
@@ -77,6 +78,7 @@ DeviceFacts collect_device(const device::ModuleInfo& module, std::vector<OpFact>
   facts.memory_free = backend->free_memory();
   facts.flops = peak.per_second;
   facts.flops_source = peak.source;
+  facts.memory_speed = measure_memory(*backend);
   const auto sickness = backend->health_check();
   facts.healthy = !sickness;
   facts.health = sickness.value_or("good");
@@ -104,6 +106,7 @@ CpuFacts collect_cpu() {
           .memory_resident = host::process_memory().resident,
           .flops = peak.per_second,
           .flops_source = peak.source,
+          .memory_speed = measure_memory(*cpu),
           .health = cpu->health_check().value_or("good")};
 }
 
@@ -133,6 +136,8 @@ DoctorFacts collect_doctor_facts(bool with_ops) {
   facts.environment = collect_environment();
   facts.ascend =
       collect_ascend_facts({.torch = TITAN_TORCH_VERSION, .torch_npu = torch_npu_version()});
+  facts.network = check_meeting_place();
+  facts.hccl = check_hccl_settings();
   const auto npu_settings = device::npu::plan_environment({});
   std::vector<OpFact> device_ops;
   for (const auto& module : device::probe_modules(/*load=*/true)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/doctor_ascend.h"
+#include "cli/doctor_devices.h"
 #include "cli/doctor_ops.h"
 #include "device/registry.h"
 
@@ -34,6 +35,7 @@ struct CpuFacts {
   int64_t memory_resident = 0;  // of this process
   double flops = 0;             // float32 per second
   std::string flops_source;
+  MemorySpeed memory_speed;
   std::string health;  // "good" or what is wrong
 };
 
@@ -48,6 +50,7 @@ struct DeviceFacts {
   int64_t memory_free = 0;
   double flops = 0;  // bfloat16 per second
   std::string flops_source;
+  MemorySpeed memory_speed;
   std::string health;
   // What the device's libraries are told through the environment, and by whom (NPU only).
   std::vector<device::npu::Setting> settings;
@@ -65,6 +68,9 @@ struct DoctorFacts {
   std::vector<EnvironmentFact> environment;
   std::vector<DeviceFacts> devices;
   AscendFacts ascend;
+  // What the variables of a job say wrongly: for any device, and for HCCL alone.
+  std::vector<AscendFinding> network, hccl;
+  std::optional<AllReduceFacts> all_reduce;  // absent: not asked for
   CpuFacts cpu;
   std::vector<PlaceFacts> disk;
   std::vector<OpFact> ops;  // empty unless asked for

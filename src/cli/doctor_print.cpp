@@ -28,6 +28,18 @@ class Screen {
   std::string text_;
 };
 
+std::string rate(double bytes_per_s) {
+  return fmt::format("{:.1f} GiB/s", bytes_per_s / (1 << 30));
+}
+
+std::string memory_text(const MemorySpeed& speed) {
+  std::string text = rate(speed.copy) + " copy (read and write)";
+  if (speed.to_device > 0) {
+    text += fmt::format(", {} from and {} to the host", rate(speed.to_device), rate(speed.to_host));
+  }
+  return text;
+}
+
 void print_cpu(Screen& screen, const CpuFacts& cpu) {
   screen.section("cpu");
   screen.row("name", cpu.name);
@@ -40,6 +52,7 @@ void print_cpu(Screen& screen, const CpuFacts& cpu) {
                                    text::bytes(cpu.memory_available)));
   screen.row("speed",
              fmt::format("{:.0f} GFLOP/s float32 ({})", cpu.flops / 1e9, cpu.flops_source));
+  screen.row("memory speed", memory_text(cpu.memory_speed));
   screen.row("health", cpu.health);
 }
 
@@ -60,6 +73,7 @@ void print_device(Screen& screen, const DeviceFacts& facts) {
              fmt::format("{}, {} free", text::bytes(facts.memory), text::bytes(facts.memory_free)));
   screen.row("speed",
              fmt::format("{:.0f} TFLOP/s bfloat16 ({})", facts.flops / 1e12, facts.flops_source));
+  screen.row("memory speed", memory_text(facts.memory_speed));
   screen.row("health", facts.health);
 }
 
@@ -83,6 +97,34 @@ void print_ascend(Screen& screen, const AscendFacts& facts) {
     screen.row("", finding.advice);
   }
   if (facts.findings.empty()) screen.row("verdict", "ready");
+}
+
+void print_network(Screen& screen, const DoctorFacts& facts) {
+  screen.section("network");
+  for (const auto* list : {&facts.network, &facts.hccl}) {
+    for (const auto& finding : *list) {
+      screen.row(finding.is_error ? "ERROR" : "warning", finding.what);
+      screen.row("", finding.advice);
+    }
+  }
+  if (facts.network.empty() && facts.hccl.empty()) screen.row("settings", "nothing wrong");
+}
+
+void print_all_reduce(Screen& screen, const AllReduceFacts& facts) {
+  screen.section(fmt::format("all-reduce over {} ranks", facts.ranks.size()));
+  for (const auto& rank : facts.ranks) {
+    screen.row(fmt::format("rank {}", rank.rank),
+               rank.doing == "done"
+                   ? fmt::format("{}, {}", rank.device, memory_text(rank.memory))
+                   : fmt::format("{}, did not get past: {}", rank.device, rank.doing));
+    if (!rank.problem.empty()) screen.row("", rank.problem);
+  }
+  for (const auto& size : facts.ranks.front().sizes) {
+    screen.row(text::bytes(size.bytes),
+               fmt::format("{:.3f} ms, bus {}", size.seconds * 1e3, rate(size.bus_speed)));
+  }
+  screen.row(facts.problem.empty() ? "verdict" : "ERROR",
+             facts.problem.empty() ? "all sums are right" : facts.problem);
 }
 
 void print_environment(Screen& screen, const std::vector<EnvironmentFact>& environment) {
@@ -115,6 +157,41 @@ void print_ops(Screen& screen, const std::vector<OpFact>& ops) {
   }
 }
 
+DoctorJson json_of(const MemorySpeed& speed) {
+  DoctorJson json = {{"copy_bytes_per_s", speed.copy}};
+  if (speed.to_device > 0) json["to_device_bytes_per_s"] = speed.to_device;
+  if (speed.to_host > 0) json["to_host_bytes_per_s"] = speed.to_host;
+  return json;
+}
+
+DoctorJson json_of(const std::vector<AscendFinding>& findings) {
+  DoctorJson json = DoctorJson::array();
+  for (const auto& finding : findings) {
+    json.push_back(
+        {{"is_error", finding.is_error}, {"what", finding.what}, {"advice", finding.advice}});
+  }
+  return json;
+}
+
+DoctorJson json_of(const AllReduceFacts& facts) {
+  DoctorJson json = {{"device", facts.device}, {"ready", facts.problem.empty()}};
+  json["problem"] = facts.problem.empty() ? DoctorJson() : DoctorJson(facts.problem);
+  json["ranks"] = json["sizes"] = DoctorJson::array();
+  for (const auto& rank : facts.ranks) {
+    json["ranks"].push_back({{"rank", rank.rank},
+                             {"device", rank.device},
+                             {"doing", rank.doing},
+                             {"memory_speed", json_of(rank.memory)}});
+    json["ranks"].back()["problem"] =
+        rank.problem.empty() ? DoctorJson() : DoctorJson(rank.problem);
+  }
+  for (const auto& size : facts.ranks.front().sizes) {
+    json["sizes"].push_back(
+        {{"bytes", size.bytes}, {"seconds", size.seconds}, {"bus_bytes_per_s", size.bus_speed}});
+  }
+  return json;
+}
+
 DoctorJson json_of(const OpFact& fact) {
   return {{"op", fact.op},
           {"device", fact.device},
@@ -139,6 +216,7 @@ DoctorJson json_of(const CpuFacts& cpu) {
           {"memory_resident_bytes", cpu.memory_resident},
           {"float32_flops", cpu.flops},
           {"flops_source", cpu.flops_source},
+          {"memory_speed", json_of(cpu.memory_speed)},
           {"health", cpu.health}};
 }
 
@@ -157,6 +235,7 @@ DoctorJson json_of(const DeviceFacts& facts) {
   json["memory_free_bytes"] = facts.memory_free;
   json["bfloat16_flops"] = facts.flops;
   json["flops_source"] = facts.flops_source;
+  json["memory_speed"] = json_of(facts.memory_speed);
   for (const auto& setting : facts.settings) {
     json["settings"][setting.variable] = {{"value", setting.value}, {"source", setting.source}};
   }
@@ -178,11 +257,7 @@ DoctorJson json_of(const AscendFacts& facts) {
                                {"memory_total_mb", device.memory_total_mb},
                                {"processes", device.processes}});
   }
-  json["findings"] = DoctorJson::array();
-  for (const auto& finding : facts.findings) {
-    json["findings"].push_back(
-        {{"is_error", finding.is_error}, {"what", finding.what}, {"advice", finding.advice}});
-  }
+  json["findings"] = json_of(facts.findings);
   return json;
 }
 
@@ -195,6 +270,8 @@ std::string doctor_text(const DoctorFacts& facts) {
   print_cpu(screen, facts.cpu);
   for (const auto& device : facts.devices) print_device(screen, device);
   print_ascend(screen, facts.ascend);
+  print_network(screen, facts);
+  if (facts.all_reduce) print_all_reduce(screen, *facts.all_reduce);
   screen.section("disk");
   for (const auto& place : facts.disk) {
     screen.row(place.what, fmt::format("{} free of {} in {}", text::bytes(place.free),
@@ -212,6 +289,8 @@ std::string doctor_json(const DoctorFacts& facts) {
   json["devices"] = DoctorJson::array();
   for (const auto& device : facts.devices) json["devices"].push_back(json_of(device));
   if (facts.ascend.present) json["ascend"] = json_of(facts.ascend);
+  json["network"] = {{"findings", json_of(facts.network)}, {"hccl_findings", json_of(facts.hccl)}};
+  if (facts.all_reduce) json["all_reduce"] = json_of(*facts.all_reduce);
   json["disk"] = DoctorJson::array();
   for (const auto& place : facts.disk) {
     json["disk"].push_back({{"what", place.what},

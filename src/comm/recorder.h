@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,29 @@ class Recorder {
   // The caller has waited for it: on a CPU it has ended, on an accelerator it is in its stream.
   void waited_for(int64_t ticket);
 
+  // The ranks of the world in this rank's group along `axis`; `of_device`: its collectives run on
+  // the device. Kept whatever the capacity.
+  void add_group(const std::string& axis, std::vector<int64_t> ranks, bool of_device);
+
+  // One collective in words.
+  struct Found {
+    std::string axis, collective, phase;
+    int64_t number = 0, step = 0;
+    std::vector<int64_t> ranks;  // of the group; empty: not told
+  };
+  // The collective of the device that a library names by its place in its group, counted from 1,
+  // and that was issued at about `issued`; nullopt when none was issued about then.
+  std::optional<Found> find(int64_t sequence, double issued) const;
+
   bool empty() const;
-  // Writes {"rank", "ranks", "time", "collectives": [{"number" (within its axis), "axis",
-  // "collective", "bytes", "step", "phase", "issued", "waiting", "waited" (null: not yet)}]} whole,
-  // oldest first; times are seconds since 1970. Throws EnvironmentError.
-  void write(const std::filesystem::path& file, int64_t rank, int64_t ranks) const;
+  // When the last of issued(), waits_for() and waited_for() was called; 0: never.
+  double last_event() const;
+  // Writes {"rank", "ranks", "time", "silent_s" (since the last event), "groups": {axis: ranks},
+  // "failed" (absent: not known): {"axis", "number"}, "collectives": [{"number" (within its axis),
+  // "axis", "collective", "bytes", "step", "phase", "issued", "waiting", "waited" (null: not
+  // yet)}]} whole, oldest first; times are seconds since 1970. Throws EnvironmentError.
+  void write(const std::filesystem::path& file, int64_t rank, int64_t ranks,
+             const std::optional<Found>& failed = {}) const;
 
  private:
   struct Entry {
@@ -40,12 +59,19 @@ class Recorder {
     const char* phase = "";
     double issued = 0, waiting = -1, waited = -1;
   };
+  struct GroupEntry {
+    std::string axis;
+    std::vector<int64_t> ranks;
+    bool of_device = false;
+  };
   // The entry of a ticket while the ring still holds it. REQUIRES mutex_.
-  Entry* find(int64_t ticket);
+  Entry* entry_of(int64_t ticket);
 
   mutable std::mutex mutex_;
   int64_t capacity_;
   int64_t next_ = 0;
+  double last_event_ = 0;
+  std::vector<GroupEntry> groups_;
   std::vector<Entry> ring_;
   std::vector<std::pair<std::string, int64_t>> numbers_;  // by axis: how many so far
 };

@@ -275,6 +275,7 @@ GroupMaker Rendezvous::host(std::shared_ptr<RankContext> context) const {
   return [state = state_, context](const std::string& axis, const std::string& id,
                                    const std::vector<int64_t>& ranks) {
     const auto store = c10::make_intrusive<c10d::PrefixStore>("host/" + id, state->store);
+    context->recorder.add_group(axis, ranks, /*of_device=*/false);
     return Group(axis, device::make_gloo_group(store, state->options(ranks)), context);
   };
 }
@@ -284,6 +285,7 @@ GroupMaker Rendezvous::device(device::Backend& backend,
   return [state = state_, &backend, context](const std::string& axis, const std::string& id,
                                              const std::vector<int64_t>& ranks) {
     const auto store = c10::make_intrusive<c10d::PrefixStore>("device/" + id, state->store);
+    context->recorder.add_group(axis, ranks, /*of_device=*/true);
     return Group(axis, backend.make_process_group(store, state->options(ranks)), context);
   };
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "comm/watch.h"
 #include "models/model.h"
 #include "observe/metrics_logger.h"
 #include "observe/run_record.h"
@@ -80,7 +81,8 @@ class Loop {
   int agreed_signal(const StopSignals& signals) const;
   void report_traffic() const;
   std::filesystem::path comm_trace_file() const;
-  void write_comm_trace() const;
+  void watch_collectives();
+  void write_comm_trace();
   observe::StepMetrics memory_metrics();
 
   Job& job_;
@@ -93,6 +95,7 @@ class Loop {
   int64_t first_step_ = 1;
   double waited_s_ = 0;
   std::optional<StepResult> last_result_;
+  std::optional<comm::Watch> watch_;  // of the collectives; absent: they are not recorded
 };
 
 observe::StepMetrics Loop::memory_metrics() {
@@ -178,7 +181,9 @@ bool Loop::one_step() {
   if (!last_result_) {
     // The first step pays for set-up on every rank; later ones must not hang that long.
     state.mesh.context->traffic.reset();
-    state.mesh.set_timeout(static_cast<double>(job_.config.comm.train_timeout_seconds));
+    const auto timeout_s = static_cast<double>(job_.config.comm.train_timeout_seconds);
+    state.mesh.set_timeout(timeout_s);
+    if (watch_) watch_->set_timeout(timeout_s);
   }
   const double waited = job_.loader->wait_s();
   throughput_.add_step(batches->tokens / state.mesh.shape.data(), batches->tokens,
@@ -238,12 +243,21 @@ std::filesystem::path Loop::comm_trace_file() const {
 }
 
 // For `titan comm-trace`: where this rank stood among the others.
-void Loop::write_comm_trace() const {
-  const auto& recorder = job_.state.mesh.context->recorder;
-  if (recorder.empty() || job_.world.size == 1) return;
-  const auto file = comm_trace_file();
+void Loop::watch_collectives() {
+  const auto& comm = job_.config.comm;
+  // A record of an earlier run must not pass for one of this run.
+  std::error_code none;
+  std::filesystem::remove(comm_trace_file(), none);
+  if (job_.world.size == 1 || comm.mode == "fake_backend" || comm.trace_buf_size == 0) return;
+  watch_.emplace(job_.state.mesh.context, comm_trace_file(), job_.world.size,
+                 static_cast<double>(comm.init_timeout_seconds));
+}
+
+void Loop::write_comm_trace() {
+  if (!watch_ || job_.state.mesh.context->recorder.empty()) return;
+  const auto& file = watch_->file();
   try {
-    recorder.write(file, job_.world.rank, job_.world.size);
+    watch_->write();
     log::warning(
         "The last collectives of rank {} are in {}; `titan comm-trace {}` compares the ranks",
         job_.world.rank, file.string(), file.parent_path().string());
@@ -265,9 +279,7 @@ int Loop::run() {
   const StopSignals signals;
   startup_s_ = seconds_since_process_start();
   first_step_ = job_.state.step + 1;
-  // A record of an earlier run must not pass for one of this run.
-  std::error_code none;
-  std::filesystem::remove(comm_trace_file(), none);
+  watch_collectives();
   bool more = true;
   try {
     int signal = 0;

@@ -3,9 +3,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TITAN = pathlib.Path(sys.argv[1]).resolve()
@@ -25,11 +28,12 @@ def facts(*words, **more):
 class Doctor(unittest.TestCase):
     def test_json_holds_the_documented_keys(self):
         found = facts()
-        self.assertEqual(list(found), ["versions", "cpu", "devices", "disk", "environment"])
+        self.assertEqual(list(found), ["versions", "cpu", "devices", "network", "disk", "environment"])
         self.assertEqual([d["name"] for d in found["devices"]], ["npu", "cuda"])
         self.assertGreater(found["cpu"]["float32_flops"], 1e8)
         self.assertGreater(found["cpu"]["memory_bytes"], found["cpu"]["memory_resident_bytes"])
         self.assertEqual(found["cpu"]["health"], "good")
+        self.assertGreater(found["cpu"]["memory_speed"]["copy_bytes_per_s"], 1e7)
         self.assertTrue(any(p["path"] == os.getcwd() for p in found["disk"]))
 
     def test_counts_the_cores_this_process_may_use(self):
@@ -91,6 +95,104 @@ class Doctor(unittest.TestCase):
         ran = titan("doctor", "--jsno")
         self.assertEqual(ran.returncode, 2)
         self.assertIn("--jsno", ran.stderr)
+
+
+class AllReduce(unittest.TestCase):
+    def test_sums_are_right_on_the_cpu(self):
+        ran = titan("doctor", "--json", "--device", "cpu", "--all-reduce", "3")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        found = json.loads(ran.stdout)["all_reduce"]
+        self.assertTrue(found["ready"])
+        self.assertEqual([r["rank"] for r in found["ranks"]], [0, 1, 2])
+        self.assertEqual({r["doing"] for r in found["ranks"]}, {"done"})
+        self.assertEqual(found["sizes"][0]["bytes"], 4096)
+        for size in found["sizes"]:
+            self.assertAlmostEqual(size["bus_bytes_per_s"] * size["seconds"], 2 * 2 / 3 * size["bytes"], delta=1)
+        text = titan("doctor", "--device", "cpu", "--devices", "0,1").stdout
+        self.assertIn("all-reduce over 2 ranks", text)
+        self.assertIn("all sums are right", text)
+
+    def test_bad_words(self):
+        for words, said in ((["--all-reduce", "0"], "--all-reduce"), (["--devices", "0,x"], "--devices"),
+                            (["--devices", "1,1"], "device 1 twice"), (["--all-reduce", "2", "--devices", "0"], "--devices")):
+            ran = titan("doctor", *words)
+            self.assertEqual(ran.returncode, 2, words)
+            self.assertIn(said, ran.stderr)
+
+    def test_an_interrupt_ends_it_and_its_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen([TITAN, "doctor", "--device", "cpu", "--all-reduce", "2"], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": folder})
+            mine = lambda: [p for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and self.runs_in(p, folder)]
+            deadline = time.monotonic() + 60
+            while len(mine()) < 4 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+            self.assertEqual(process.returncode, -signal.SIGINT)
+            while mine() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual(mine(), [])
+
+    @staticmethod
+    def runs_in(process, folder):
+        try:
+            return f"TMPDIR={folder}".encode() in (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+
+class Network(unittest.TestCase):
+    def findings(self, code=0, device="cpu", **variables):
+        ran = titan("doctor", "--json", "--device", device, **variables)
+        self.assertEqual(ran.returncode, code, ran.stderr)
+        found = json.loads(ran.stdout)["network"]
+        return [f["what"] for f in found["findings"]], [f["what"] for f in found["hccl_findings"]], ran.stderr
+
+    def test_a_taken_master_port(self):
+        with socket.socket() as listener:
+            listener.bind(("", 0))
+            listener.listen()
+            port = str(listener.getsockname()[1])
+            what, _, errors = self.findings(3, MASTER_PORT=port)
+            self.assertEqual(what, [f"MASTER_PORT={port} is taken by another process"])
+            self.assertIn("network settings", errors)
+            self.assertEqual(self.findings(MASTER_PORT=port, MASTER_ADDR="192.0.2.1")[0], [])  # of another host
+            base = str(int(port) - 5)
+            self.assertEqual(self.findings(HCCL_IF_BASE_PORT=base)[1],
+                             [f"port {port} is taken; HCCL needs {base} to {int(base) + 31} (HCCL_IF_BASE_PORT={base})"])
+        self.assertEqual(self.findings(MASTER_PORT=port)[0], [])
+        self.assertEqual(self.findings(3, MASTER_PORT="70000")[0], ["MASTER_PORT=70000 is no port"])
+
+    def test_interfaces_and_addresses_of_hccl(self):
+        for value, wrong in (("lo", False), ("=lo", False), ("=l", True), ("nothere", True), ("nothere,lo", False), ("^nothere", False)):
+            found = self.findings(HCCL_SOCKET_IFNAME=value)[1]
+            self.assertEqual(found, [f"HCCL_SOCKET_IFNAME={value} is no network interface here"] if wrong else [], value)
+        self.assertEqual(self.findings(HCCL_IF_IP="127.0.0.1")[1], [])
+        self.assertEqual(self.findings(HCCL_IF_IP="192.0.2.1")[1], ["HCCL_IF_IP=192.0.2.1 is no address of this host"])
+        self.assertEqual(self.findings(HCCL_IF_IP="host")[1], ["HCCL_IF_IP=host is no IP address"])
+
+    def test_rank_tables(self):
+        def device(rank, identity=None, ip=None):
+            return {"device_id": str(rank if identity is None else identity), "device_ip": ip or f"10.0.0.{rank + 1}", "rank_id": str(rank)}
+
+        def table(*devices, count="1", **more):
+            return json.dumps({"version": "1.0", "server_count": count, "status": "completed",
+                               "server_list": [{"server_id": "a", "device": list(devices)}], **more})
+        good = table(device(0), device(1))
+        for text, said in ((good, []), ("{", ["it is no JSON"]), ("{}", ["it has no list server_list"]),
+                           (table(device(0), count="2"), ["server_count is 2, server_list has 1"]),
+                           (table(device(0), device(0, 1, "10.0.0.9")), ["rank 0 is there twice"]),
+                           (table(device(0), device(2)), ["its 2 ranks are not 0 to 1"]),
+                           (table(device(0), device(1, 0)), ["device_id 0 of server a is there twice"]),
+                           (table(device(0), device(1, ip="10.0.0.1")), ["ranks 0 and 1 have one device_ip, 10.0.0.1"]),
+                           (table(device(0, ip="10.0.0.300")), ["device_ip 10.0.0.300 of rank 0 is no IP address"]),
+                           (table(device(0), status="initializing"), ['status is "initializing", not "completed"'])):
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                file.write(text)
+                file.flush()
+                self.assertEqual(self.findings(RANK_TABLE_FILE=file.name)[1], [f"RANK_TABLE_FILE={file.name}: {s}" for s in said])
+        self.assertEqual(self.findings(RANK_TABLE_FILE="/none")[1], ["RANK_TABLE_FILE=/none does not exist"])
 
 
 class Report(unittest.TestCase):

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/files.h"
+#include "comm/watch.h"
 
 namespace titan::comm {
 namespace {
@@ -44,6 +46,101 @@ TEST(Recorder, KeepsTheLastCollectivesInOrderAndNumbersThemByAxis) {
   recorder.issued("tp", "all-reduce", 40, 2, "backward");
   recorder.waited_for(second);
   EXPECT_TRUE(written(recorder)["collectives"][2]["waited"].is_null());
+}
+
+TEST(Recorder, FindsTheCollectiveThatALibraryNames) {
+  Recorder recorder(8);
+  recorder.add_group("world", {0, 1}, /*of_device=*/false);
+  recorder.add_group("fsdp", {2, 3}, /*of_device=*/true);
+  recorder.add_group("tp", {3, 7}, /*of_device=*/true);
+  for (const char* axis : {"world", "fsdp", "tp", "tp", "world"}) {
+    recorder.issued(axis, "all-reduce", 8, 4, "backward");
+  }
+  const double now = recorder.last_event();
+  const auto second = recorder.find(2, now);  // the host's collectives are not the library's
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->axis, "tp");
+  EXPECT_EQ(second->number, 1);
+  EXPECT_EQ(second->step, 4);
+  EXPECT_EQ(second->ranks, (std::vector<int64_t>{3, 7}));
+  EXPECT_FALSE(recorder.find(2, now - 60));
+  const auto file = std::filesystem::path(testing::TempDir()) / "recorder_test" / "failed.json";
+  recorder.write(file, 3, 4, second);
+  const auto record = nlohmann::json::parse(files::read(file));
+  EXPECT_EQ(record["failed"]["axis"], "tp");
+  EXPECT_EQ(record["failed"]["number"], 1);
+  EXPECT_EQ(record["groups"]["fsdp"], (std::vector<int64_t>{2, 3}));
+}
+
+TEST(Watch, ReadsWhatALibrarySays) {
+  const auto said = read_timed_out(
+      "[Rank 1] Watchdog caught collective operation timeout: WorkHCCL(SeqNum=9, "
+      "OpType=ALLREDUCE, NumelIn=2, Timeout(ms)=5000) ran for 5128 milliseconds before timing "
+      "out.");
+  ASSERT_TRUE(said);
+  EXPECT_EQ(said->sequence, 9);
+  EXPECT_DOUBLE_EQ(said->ran_s, 5.128);
+  EXPECT_FALSE(read_timed_out("HCCL error 7"));
+}
+
+std::filesystem::path fresh(const char* name) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "watch_test" / name;
+  std::filesystem::remove(file);
+  return file;
+}
+
+template <typename Condition>
+bool comes_true(const Condition& condition) {
+  for (int i = 0; i < 500 && !condition(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return condition();
+}
+
+TEST(Watch, WritesTheRecordOfASilenceAndRemovesItWhenTheSilenceEnds) {
+  const auto file = fresh("silence.json");
+  const auto context = std::make_shared<RankContext>();
+  context->recorder.set_capacity(4);
+  Watch watch(context, file, 2, 0.4);
+  const int64_t ticket = context->recorder.issued("tp", "all-reduce", 8, 1, "forward");
+  ASSERT_TRUE(comes_true([&] { return std::filesystem::exists(file); }));
+  const auto record = nlohmann::json::parse(files::read(file));
+  EXPECT_GE(record["silent_s"].get<double>(), 0.2);
+  EXPECT_EQ(record["collectives"].size(), 1U);
+  watch.set_timeout(1000);
+  context->recorder.waited_for(ticket);
+  EXPECT_TRUE(comes_true([&] { return !std::filesystem::exists(file); }));
+}
+
+TEST(Watch, LeavesTheRecordOfAFailure) {
+  const auto file = fresh("failure.json");
+  {
+    Watch watch(std::make_shared<RankContext>(), file, 2, 100);
+    watch.write();
+  }
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+TEST(WatchDeathTest, AThreadThatNobodyCatchesEndsWithTheRecordAndOneMessage) {
+  const auto file = fresh("end.json");
+  EXPECT_EXIT(
+      {
+        const auto context = std::make_shared<RankContext>();
+        context->rank = 1;
+        context->recorder.set_capacity(4);
+        context->recorder.add_group("tp", {0, 1}, true);
+        context->recorder.issued("tp", "all-reduce", 8, 3, "forward");
+        const Watch watch(context, file, 2, 100);
+        const auto give_up = [] {
+          throw std::runtime_error("Work(SeqNum=1, x) ran for 50 milliseconds");
+        };
+        std::jthread first(give_up), second(give_up);
+        first.join();
+      },
+      testing::ExitedWithCode(3),
+      "^titan: rank 1: .comm. rank 1, step 3, [^\n]*: all-reduce over axis tp .2 ranks. failed: "
+      "[^\n]*\n$");
+  EXPECT_EQ(nlohmann::json::parse(files::read(file))["failed"]["number"], 0);
 }
 
 TEST(Recorder, KeepsNothingWithoutCapacity) {

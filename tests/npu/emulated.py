@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "multi"))
-from jobs import CHECKPOINT, Jobs, TITAN, environment, gap, layout  # noqa: E402
+from jobs import CHECKPOINT, Jobs, TITAN, environment, free_port, gap, layout  # noqa: E402
 
 ONE = layout()
 NPU = {"device.name": "npu"}
@@ -44,4 +44,4 @@ def stats(path):
     return json.loads(pathlib.Path(path).read_text())["calls"]
 
 
-__all__ = ["CHECKPOINT", "NPU", "NpuJobs", "ONE", "TITAN", "TOLERANCE", "environment", "gap", "layout", "os", "stats", "sys"]
+__all__ = ["CHECKPOINT", "NPU", "NpuJobs", "ONE", "TITAN", "TOLERANCE", "environment", "free_port", "gap", "layout", "os", "stats", "sys"]

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from emulated import NPU, NpuJobs, ONE, TITAN, environment, layout
+from emulated import NPU, NpuJobs, ONE, TITAN, environment, free_port, layout
 
 
 class Errors(NpuJobs):
@@ -58,6 +58,40 @@ class Errors(NpuJobs):
         done = self.run_with(layout(shard=2), CANNEMU_FAULT="collective-fail@9/rank1")
         self.assertNotEqual(done.returncode, 0)
         self.assertGreater(done.returncode, 0, done.stderr[-3000:])
+
+    def test_a_collective_that_never_ends_is_named_by_both_ranks_and_in_their_records(self):
+        folder, port, begun = self.folder(), free_port(), time.monotonic()
+        keys = {**layout(shard=2)[1], **NPU, "training.steps": 100000, "comm.train_timeout_seconds": 4}
+        ranks = [self.start_rank(folder, rank, 2, port, keys, CANNEMU_FAULT="collective-stuck:HcclAllReduce@9/rank1")
+                 for rank in range(2)]
+        self.await_step(folder, 8, ranks[0])
+        begun = time.monotonic()
+        for number, rank in enumerate(ranks):
+            _, errors = rank.communicate(timeout=40)
+            self.assertEqual(rank.returncode, 3, errors)
+            messages = [line for line in errors.splitlines() if line.startswith("titan: ")]
+            self.assertEqual(len(messages), 1, errors)
+            self.assertRegex(messages[0], rf"rank {number}, step 9, [a-z ]+: all-reduce over axis all \(2 ranks\) failed: "
+                             r"number 8 of this axis, among ranks 0(,| and) 1, did not end within 4")
+        self.assertLess(time.monotonic() - begun, 4 + 2 + 4)  # time for busy cores
+        told = subprocess.run([TITAN, "comm-trace", folder / "comm_traces"], capture_output=True, text=True)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertRegex(told.stdout, r"(?m)^ +0 .* all +all-reduce +8 .*waited for since")
+        self.assertRegex(told.stdout, r"(?m)^ +1 .* all +all-reduce +8 .*waited for since")
+        self.assertIn("all have come to it", told.stdout)
+
+    def test_a_rank_that_stands_still_is_missing_in_the_others_record(self):
+        folder, port = self.folder(), free_port()
+        keys = {**layout(shard=2)[1], **NPU, "training.steps": 100000, "comm.train_timeout_seconds": 4}
+        ranks = [self.start_rank(folder, rank, 2, port, keys) for rank in range(2)]
+        self.await_step(folder, 5, ranks[0])
+        ranks[1].send_signal(signal.SIGSTOP)
+        _, errors = ranks[0].communicate(timeout=40)
+        self.assertEqual(ranks[0].returncode, 3, errors)
+        self.assertEqual(errors.count("titan: "), 1, errors)
+        self.assertRegex(errors, r"rank 0, step \d+, [a-z ]+: [a-z-]+ over axis [a-z_]+ \(2 ranks\) failed: ")
+        told = subprocess.run([TITAN, "comm-trace", folder / "comm_traces"], capture_output=True, text=True)
+        self.assertIn("rank 1 left no record", told.stdout)
 
     def test_lost_device(self):
         done = self.run_with(ONE, CANNEMU_FAULT="device-lost@400")
