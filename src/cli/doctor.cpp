@@ -22,8 +22,9 @@ namespace {
 // Ends a process whose probes do not answer: a device that hangs holds the thread that asked it.
 class Deadline {
  public:
-  explicit Deadline(double seconds)
-      : thread_([this, seconds](const std::stop_token& stop) {
+  // `known`: what is wrong already, said in any case.
+  Deadline(double seconds, const std::string& known)
+      : thread_([this, seconds, known](const std::stop_token& stop) {
           std::unique_lock lock(mutex_);
           done_.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
           if (stop.stop_requested()) return;
@@ -31,6 +32,9 @@ class Deadline {
                        "titan: [doctor] a device does not answer within %.0f s — leave it out "
                        "(ASCEND_RT_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES), or raise --time-limit\n",
                        seconds);
+          if (!known.empty()) {
+            std::fprintf(stderr, "titan: [doctor] the all-reduce failed: %s\n", known.c_str());
+          }
           std::fflush(nullptr);
           _exit(static_cast<int>(ExitCode::kEnvironment));
         }) {}
@@ -148,7 +152,7 @@ int run_doctor(Arguments arguments) {
   if (!options.devices.empty()) all_reduce = test_all_reduce(options);
   DoctorFacts facts;
   {
-    const Deadline deadline(words.time_limit_s);
+    const Deadline deadline(words.time_limit_s, all_reduce ? all_reduce->problem : "");
     facts = collect_doctor_facts(words.with_ops);
   }
   facts.all_reduce = std::move(all_reduce);

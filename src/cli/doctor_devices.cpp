@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "base/world.h"
 #include "comm/rendezvous.h"
+#include "device/npu/error_codes.h"
 #include "device/registry.h"
 #include "launch/child.h"
 
@@ -209,11 +210,11 @@ AllReduceFacts test_all_reduce(const AllReduceOptions& options) {
   }
   facts.problem = verdict(facts.ranks, ended, options.time_limit_s);
   // A rank that had no time to tell: the launcher's last line is its last word.
-  if (!facts.problem.empty() && !ended.out_of_time) {
-    const auto lines = text::split(text::trim(ended.said), '\n');
-    if (!lines.empty() && facts.problem.find("[") == std::string::npos) {
-      facts.problem += ": " + std::string(text::trim(lines.back()));
-    }
+  const bool told =
+      std::ranges::any_of(facts.ranks, [](const RankFacts& rank) { return !rank.problem.empty(); });
+  const auto lines = text::split(text::trim(ended.said), '\n');
+  if (!facts.problem.empty() && !told && !ended.out_of_time && !lines.empty()) {
+    facts.problem += ": " + std::string(text::trim(lines.back()));
   }
   std::error_code none;
   fs::remove_all(folder, none);
@@ -261,7 +262,8 @@ void run_all_reduce_rank(const AllReduceOptions& options, const std::string& fol
     enter("done");
   } catch (const std::exception& error) {
     const std::string what = error.what();
-    facts.problem = what.substr(0, what.find('\n'));
+    const auto meaning = device::npu::explain_error(what);
+    facts.problem = meaning ? "[npu] " + *meaning : what.substr(0, what.find('\n'));
     tell(folder, facts);
     throw;
   }

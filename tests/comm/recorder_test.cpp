@@ -121,25 +121,27 @@ TEST(Watch, LeavesTheRecordOfAFailure) {
   EXPECT_TRUE(std::filesystem::exists(file));
 }
 
+void end_by_two_threads(const std::filesystem::path& file) {
+  const auto context = std::make_shared<RankContext>();
+  context->rank = 1;
+  context->recorder.set_capacity(4);
+  context->recorder.add_group("tp", {0, 1}, /*of_device=*/true);
+  context->recorder.issued("tp", "all-reduce", 8, 3, "forward");
+  const Watch watch(context, file, 2, 100);
+  const auto give_up = [] {
+    throw std::runtime_error("Work(SeqNum=1, x) ran for 50 milliseconds");
+  };
+  std::thread first(give_up), second(give_up);
+  first.join();
+  second.join();
+}
+
 TEST(WatchDeathTest, AThreadThatNobodyCatchesEndsWithTheRecordAndOneMessage) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto file = fresh("end.json");
-  EXPECT_EXIT(
-      {
-        const auto context = std::make_shared<RankContext>();
-        context->rank = 1;
-        context->recorder.set_capacity(4);
-        context->recorder.add_group("tp", {0, 1}, true);
-        context->recorder.issued("tp", "all-reduce", 8, 3, "forward");
-        const Watch watch(context, file, 2, 100);
-        const auto give_up = [] {
-          throw std::runtime_error("Work(SeqNum=1, x) ran for 50 milliseconds");
-        };
-        std::jthread first(give_up), second(give_up);
-        first.join();
-      },
-      testing::ExitedWithCode(3),
-      "^titan: rank 1: .comm. rank 1, step 3, [^\n]*: all-reduce over axis tp .2 ranks. failed: "
-      "[^\n]*\n$");
+  EXPECT_EXIT(end_by_two_threads(file), testing::ExitedWithCode(3),
+              "^titan: rank 1: .comm. rank 1, step 3, [^\n]*: all-reduce over axis tp .2 ranks. "
+              "failed: [^\n]*\n$");
   EXPECT_EQ(nlohmann::json::parse(files::read(file))["failed"]["number"], 0);
 }
 

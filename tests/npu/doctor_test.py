@@ -33,6 +33,9 @@ class Doctor(unittest.TestCase):
         for speeds in (npu["memory_speed"], found["all_reduce"]["ranks"][1]["memory_speed"]):
             for key in ("copy_bytes_per_s", "to_device_bytes_per_s", "to_host_bytes_per_s"):
                 self.assertGreater(speeds[key], 1e7)
+                self.assertLess(speeds[key], 1e12)  # the host's memory; more means that nobody waited for the copies
+        for size in found["all_reduce"]["sizes"]:
+            self.assertLess(size["bus_bytes_per_s"], 1e12)
 
     def test_a_device_that_does_not_exist(self):
         found = self.fails(3, "--devices", "0,9", "--time-limit", "30", said=(r"rank 1 \(device 9\)", "npu:9 does not exist"))

@@ -8,6 +8,7 @@
 #include <torch_npu/csrc/core/npu/GetCANNInfo.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUFunctions.h>
+#include <torch_npu/csrc/core/npu/NPUStream.h>
 
 #include <exception>
 #include <mutex>
@@ -53,7 +54,7 @@ class NpuBackend final : public Backend {
       return;
     }
     try {
-      c10_npu::device_synchronize();
+      c10_npu::npuSynchronizeDevice();
       for (auto& group : groups_) close_hccl_group(*group);
       groups_.clear();
       note_clean_end();
@@ -117,7 +118,8 @@ class NpuBackend final : public Backend {
 
   void synchronize() override {
     select_here();
-    c10_npu::device_synchronize();
+    // Waits for torch_npu's own launch queue, too; device_synchronize() does not.
+    c10_npu::npuSynchronizeDevice();
   }
 
   MemoryStats memory() const override {
