@@ -1,8 +1,8 @@
 // Fused attention of the 910B family (versions 1, 2; packed sequences: VarLen / Unpadding) and of
 // 950 (ScoreV4). Shapes: B batch, N heads, S query length, K key length, D head size. Everything is
 // computed as [B, N, S, D] in float32. The statistics (max and sum of the exponentials of each row)
-// have 8 equal copies in their last dim, as the adapter allocates them. Refused: dropout, padding
-// masks, prefix masks, gradients of a position bias, rope and sink inputs.
+// have 8 equal copies in their last dim, as the adapter allocates them. Refused: padding masks,
+// dropout and prefixes of packed sequences, gradients of a position bias, rope and sink inputs.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -20,17 +20,13 @@ struct Attention {
   int64_t heads = 1;
   Text layout;
   int64_t mask_mode = 0;
-};
-
-struct Reject {
-  Tensor dropout, padding;
-  Ints prefix;
+  Ints prefix;     // of each batch: keys that every query sees (mask modes 5 and 6)
+  Tensor dropout;  // one bit for each weight, [B, N, S, K], the lowest bit of a byte first
   double keep = 1;
 };
 
-void refuse(const Reject& given) {
-  TORCH_CHECK(given.keep == 1.0 && !present(given.padding) && given.prefix.empty(),
-              "attention with dropout, a padding mask or a prefix mask is not emulated");
+void refuse(const Tensor& padding) {
+  TORCH_CHECK(!present(padding), "attention with a padding mask is not emulated");
 }
 
 bool packed(const Attention& attention) { return attention.layout == "TND"; }
@@ -75,13 +71,36 @@ Tensor outside_band(int64_t rows, int64_t columns, int64_t before, int64_t after
   return at::logical_or(column.gt(row + after), column.lt(row - before));
 }
 
+// Causal from the lower right, and before it the first keys of each batch, as many as its prefix.
+Tensor outside_prefix(const Attention& attention, int64_t rows, int64_t columns) {
+  TORCH_CHECK(!packed(attention), "packed attention with a prefix mask is not emulated");
+  const Tensor causal = outside_band(rows, columns, int64_t{1} << 40, 0, columns - rows);
+  std::vector<Tensor> hidden;
+  for (const int64_t prefix : attention.prefix) {
+    hidden.push_back(at::logical_and(causal, at::arange(columns).ge(prefix)));
+  }
+  return at::stack(hidden).unsqueeze(1);
+}
+
 // Mode 0 and 1: the mask as given. 2: causal from the upper left corner, 3: from the lower right,
 // 4: a band from the lower right; these come with a compressed mask of 2048 x 2048 whose content is
-// implied.
+// implied. 5: a prefix, with the whole mask; 6: the same with one of 3072 x 2048.
 Tensor hidden_keys(const Attention& attention, int64_t rows, int64_t columns) {
   constexpr int64_t kCompressed = 2048, kEverything = int64_t{1} << 40;
   const int64_t mode = attention.mask_mode;
-  TORCH_CHECK(mode >= 0 && mode <= 4, "mask mode ", mode, " is not emulated");
+  TORCH_CHECK(mode >= 0 && mode <= 6, "mask mode ", mode, " is not emulated");
+  TORCH_CHECK(attention.prefix.empty() == (mode < 5),
+              "mask modes 5 and 6, and only they, take a prefix");
+  if (mode >= 5) {
+    const Tensor hidden = outside_prefix(attention, rows, columns);
+    TORCH_CHECK(
+        attention.mask.defined() &&
+            (mode == 5 ? hidden.ne(attention.mask.to(at::kBool)).any().item<bool>() == false
+                       : attention.mask.size(-1) == kCompressed && attention.mask.size(-2) == 3072),
+        "mask mode 5 takes the whole mask that the prefix means, mode 6 the compressed one of "
+        "3072 x 2048");
+    return hidden;
+  }
   if (mode <= 1) return present(attention.mask) ? attention.mask.to(at::kBool) : Tensor();
   TORCH_CHECK(attention.mask.defined() && attention.mask.size(-1) == kCompressed &&
                   attention.mask.size(-2) == kCompressed,
@@ -99,6 +118,20 @@ Tensor logits(const Attention& attention, const Tensor& q_BNSD, const Tensor& k_
                           : s_BNSK;
 }
 
+// What dropout multiplies each weight with; undefined without dropout.
+Tensor kept(const Attention& attention, const Tensor& weights_BNSK) {
+  if (attention.keep == 1.0) return {};
+  TORCH_CHECK(!packed(attention), "packed attention with dropout is not emulated");
+  TORCH_CHECK(present(attention.dropout) && attention.dropout.numel() * 8 >= weights_BNSK.numel(),
+              "dropout needs a mask with one bit for each weight");
+  const Tensor bits = at::bitwise_and(attention.dropout.reshape({-1, 1}).to(at::kLong),
+                                      at::pow(2, at::arange(8, at::kLong)))
+                          .ne(0)
+                          .reshape(-1);
+  return bits.slice(0, 0, weights_BNSK.numel()).reshape(weights_BNSK.sizes()).to(at::kFloat) /
+         attention.keep;
+}
+
 struct Forward {
   Tensor out_BNSD, max_BNS1, sum_BNS1;
 };
@@ -110,7 +143,9 @@ Forward forward(const Attention& attention, const Tensor& q, const Tensor& k, co
   const Tensor max = s.amax(-1, true).clamp_min(kLeast);
   const Tensor e = at::exp(s - max);
   const Tensor sum = e.sum(-1, true);
-  return {at::matmul(e / sum.clamp_min(kTiny), for_each_query_head(v, q.size(1))), max, sum};
+  Tensor p = e / sum.clamp_min(kTiny);
+  if (const Tensor factor = kept(attention, p); factor.defined()) p = p * factor;
+  return {at::matmul(p, for_each_query_head(v, q.size(1))), max, sum};
 }
 
 struct Backward {
@@ -121,11 +156,15 @@ Backward backward(const Attention& attention, const Tensor& q, const Tensor& k, 
                   const Tensor& grad, const Tensor& out, const Tensor& max, const Tensor& sum) {
   const Tensor k_all = for_each_query_head(k, q.size(1)), v_all = for_each_query_head(v, q.size(1));
   const Tensor p = at::exp(logits(attention, q, k_all) - max) / sum.clamp_min(kTiny);
-  const Tensor s_grad =
-      p * (at::matmul(grad, v_all.transpose(-1, -2)) - (grad * out).sum(-1, true));
+  Tensor p_grad = at::matmul(grad, v_all.transpose(-1, -2)), p_kept = p;
+  if (const Tensor factor = kept(attention, p); factor.defined()) {
+    p_grad = p_grad * factor;
+    p_kept = p * factor;
+  }
+  const Tensor s_grad = p * (p_grad - (grad * out).sum(-1, true));
   return {at::matmul(s_grad, k_all) * attention.scale,
           sum_over_group(at::matmul(s_grad.transpose(-1, -2), q) * attention.scale, k.size(1)),
-          sum_over_group(at::matmul(p.transpose(-1, -2), grad), v.size(1))};
+          sum_over_group(at::matmul(p_kept.transpose(-1, -2), grad), v.size(1))};
 }
 
 // Packed sequences [T, N, D]: `ends` are the cumulated lengths.
@@ -204,9 +243,9 @@ ACLNN(FlashAttentionScore, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dro
       Tensor padding, Tensor mask, Ints prefix, double scale, double keep, int64_t before,
       int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor max, Tensor sum,
       Tensor, Tensor out) {
-  refuse({dropout, padding, prefix, keep});
-  run_forward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v, max, sum,
-              out);
+  refuse(padding);
+  run_forward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep}, {},
+              {}, q, k, v, max, sum, out);
 }
 
 ACLNN(FlashAttentionScoreGrad, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
@@ -214,18 +253,18 @@ ACLNN(FlashAttentionScoreGrad, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor
       Ints prefix, double scale, double keep, int64_t before, int64_t after, int64_t heads,
       Text layout, int64_t, int64_t mode, Tensor grad_q, Tensor grad_k, Tensor grad_v,
       Tensor grad_bias) {
-  refuse({dropout, padding, prefix, keep});
-  run_backward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v,
-               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+  refuse(padding);
+  run_backward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep}, {},
+               {}, q, k, v, {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
 }
 
 ACLNN(FlashAttentionScoreV2, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
       Tensor padding, Tensor mask, Ints prefix, Ints, Ints, double scale, double keep,
       int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, int64_t,
       Tensor max, Tensor sum, Tensor, Tensor out) {
-  refuse({dropout, padding, prefix, keep});
-  run_forward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v, max, sum,
-              out);
+  refuse(padding);
+  run_forward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep}, {},
+              {}, q, k, v, max, sum, out);
 }
 
 ACLNN(FlashAttentionScoreGradV2, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
@@ -233,18 +272,18 @@ ACLNN(FlashAttentionScoreGradV2, Tensor q, Tensor k, Tensor v, Tensor grad, Tens
       Ints prefix, Ints, Ints, double scale, double keep, int64_t before, int64_t after,
       int64_t heads, Text layout, int64_t, int64_t mode, int64_t, Tensor grad_q, Tensor grad_k,
       Tensor grad_v, Tensor grad_bias) {
-  refuse({dropout, padding, prefix, keep});
-  run_backward({bias, mask, scale, before, after, heads, layout, mode}, {}, {}, q, k, v,
-               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+  refuse(padding);
+  run_backward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep}, {},
+               {}, q, k, v, {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
 }
 
 ACLNN(FlashAttentionVarLenScore, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
       Tensor padding, Tensor mask, Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep,
       int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor max,
       Tensor sum, Tensor, Tensor out) {
-  refuse({dropout, padding, prefix, keep});
-  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
-              sum, out);
+  refuse(padding);
+  run_forward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep},
+              q_ends, k_ends, q, k, v, max, sum, out);
 }
 
 ACLNN(FlashAttentionUnpaddingScoreGrad, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
@@ -252,27 +291,27 @@ ACLNN(FlashAttentionUnpaddingScoreGrad, Tensor q, Tensor k, Tensor v, Tensor gra
       Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep, int64_t before,
       int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor grad_q,
       Tensor grad_k, Tensor grad_v, Tensor grad_bias) {
-  refuse({dropout, padding, prefix, keep});
-  run_backward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v,
-               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+  refuse(padding);
+  run_backward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep},
+               q_ends, k_ends, q, k, v, {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
 }
 
 ACLNN(FlashAttentionVarLenScoreV2, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
       Tensor padding, Tensor mask, Ints prefix, Ints q_ends, Ints k_ends, Ints, Ints, double scale,
       double keep, int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode,
       int64_t, Tensor max, Tensor sum, Tensor, Tensor out) {
-  refuse({dropout, padding, prefix, keep});
-  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
-              sum, out);
+  refuse(padding);
+  run_forward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep},
+              q_ends, k_ends, q, k, v, max, sum, out);
 }
 
 ACLNN(FlashAttentionVarLenScoreV4, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor dropout,
       Tensor padding, Tensor mask, Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep,
       int64_t before, int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Text,
       Tensor max, Tensor sum, Tensor, Tensor out) {
-  refuse({dropout, padding, prefix, keep});
-  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
-              sum, out);
+  refuse(padding);
+  run_forward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep},
+              q_ends, k_ends, q, k, v, max, sum, out);
 }
 
 ACLNN(FlashAttentionUnpaddingScoreGradV4, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
@@ -280,9 +319,9 @@ ACLNN(FlashAttentionUnpaddingScoreGradV4, Tensor q, Tensor k, Tensor v, Tensor g
       Ints prefix, Ints q_ends, Ints k_ends, double scale, double keep, int64_t before,
       int64_t after, int64_t heads, Text layout, int64_t, int64_t mode, Tensor grad_q,
       Tensor grad_k, Tensor grad_v, Tensor grad_bias, Text) {
-  refuse({dropout, padding, prefix, keep});
-  run_backward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v,
-               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+  refuse(padding);
+  run_backward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep},
+               q_ends, k_ends, q, k, v, {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
 }
 
 // 950: one operator for dense and packed sequences; rope, sink and the scales of float8 are
@@ -293,12 +332,12 @@ ACLNN(FlashAttentionScoreV4, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor d
       double scale, double keep, int64_t before, int64_t after, int64_t heads, Text layout, int64_t,
       int64_t mode, int64_t, int64_t, Text, int64_t, int64_t, Tensor max, Tensor sum, Tensor,
       Tensor out) {
-  refuse({dropout, padding, prefix, keep});
+  refuse(padding);
   TORCH_CHECK(!present(q_rope) && !present(k_rope) && !present(sink) && !present(q_scale) &&
                   !present(k_scale) && !present(v_scale),
               "attention with rope, sink or float8 scales is not emulated");
-  run_forward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v, max,
-              sum, out);
+  run_forward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep},
+              q_ends, k_ends, q, k, v, max, sum, out);
 }
 
 ACLNN(FlashAttentionScoreGradV4, Tensor q, Tensor k, Tensor v, Tensor grad, Tensor bias,
@@ -308,12 +347,12 @@ ACLNN(FlashAttentionScoreGradV4, Tensor q, Tensor k, Tensor v, Tensor grad, Tens
       double keep, int64_t before, int64_t after, int64_t heads, Text layout, Text, int64_t,
       int64_t mode, int64_t, int64_t, int64_t, int64_t, Tensor grad_q, Tensor grad_k, Tensor grad_v,
       Tensor, Tensor, Tensor grad_bias, Tensor) {
-  refuse({dropout, padding, prefix, keep});
+  refuse(padding);
   TORCH_CHECK(!present(q_rope) && !present(k_rope) && !present(sink) && !present(q_scale) &&
                   !present(k_scale) && !present(v_scale),
               "attention with rope, sink or float8 scales is not emulated");
-  run_backward({bias, mask, scale, before, after, heads, layout, mode}, q_ends, k_ends, q, k, v,
-               {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
+  run_backward({bias, mask, scale, before, after, heads, layout, mode, prefix, dropout, keep},
+               q_ends, k_ends, q, k, v, {grad, max, sum, out}, grad_q, grad_k, grad_v, grad_bias);
 }
 
 // Joins the attention over two sets of keys, from their outputs and statistics; outputs are [S, B,

@@ -24,6 +24,11 @@ ACLNN(MseLoss, Tensor x, Tensor y, int64_t reduction, Tensor out) {
 // anything on a chip, so a negative target is refused here rather than read out of bounds.
 namespace {
 
+constexpr const char* kNoZLoss =
+    "CANN computes no z-loss: lse_square_scale_for_zloss and return_zloss have no effect on a "
+    "chip, "
+    "so they are refused here — compute it beside the loss, from a logsumexp of the logits";
+
 struct CrossEntropy {
   Tensor weight;  // [C], ones when none is given
   Tensor keep;    // [N], 0 where the target is ignored
@@ -49,7 +54,7 @@ CrossEntropy cross_entropy(const Tensor& log_probability, const Tensor& target,
 ACLNN(CrossEntropyLoss, Tensor x, Tensor target, Tensor weight, Text reduction, int64_t ignored,
       double smoothing, double z_scale, bool return_z, Tensor loss, Tensor log_probability, Tensor,
       Tensor) {
-  TORCH_CHECK(z_scale == 0 && !return_z, "cross entropy with a z-loss is not emulated");
+  TORCH_CHECK(z_scale == 0 && !return_z, kNoZLoss);
   const Tensor log_p = at::log_softmax(x.to(at::kFloat), 1);
   const CrossEntropy terms = cross_entropy(log_p, target, weight, ignored);
   const Tensor weights = terms.at_target();
@@ -65,7 +70,7 @@ ACLNN(CrossEntropyLoss, Tensor x, Tensor target, Tensor weight, Text reduction, 
 ACLNN(CrossEntropyLossGrad, Tensor grad, Tensor log_probability, Tensor target, Tensor weight,
       Tensor grad_z, Tensor, Text reduction, int64_t ignored, double smoothing, double z_scale,
       Tensor out) {
-  TORCH_CHECK(z_scale == 0 && !present(grad_z), "cross entropy with a z-loss is not emulated");
+  TORCH_CHECK(z_scale == 0 && !present(grad_z), kNoZLoss);
   const Tensor p = log_probability.to(at::kFloat).exp();
   const CrossEntropy terms = cross_entropy(p, target, weight, ignored);
   const Tensor weights = terms.at_target();

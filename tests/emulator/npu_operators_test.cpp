@@ -136,6 +136,31 @@ Tensor packed_attention(const Tensors& x) {
   return first(call("npu::npu_fusion_attention", arguments));
 }
 
+// True where a key is hidden: behind the query (both counted from the end) and not among the first
+// keys of its batch, 1 and 4 of them.
+Tensor hidden_by_prefix(int64_t rows, int64_t columns) {
+  const Tensor causal = at::triu(at::ones({rows, columns}, at::kBool), columns - rows + 1);
+  const Tensor prefix = at::tensor({1, 4}, at::kLong).view({2, 1, 1, 1});
+  return at::logical_and(causal, at::arange(columns).ge(prefix));
+}
+
+Tensor prefix_attention(const Tensors& x, int64_t mode) {
+  auto arguments = attention_arguments(x, "BNSD", false);
+  arguments["sparse_mode"] = mode;
+  arguments["prefix"] = std::vector<int64_t>{1, 4};
+  arguments["atten_mask"] = mode == 5
+                                ? hidden_by_prefix(x[0].size(2), x[1].size(2)).to(x[0].device())
+                                : at::ones({3072, 2048}, at::kBool).to(x[0].device());
+  return first(call("npu::npu_fusion_attention", arguments));
+}
+
+Tensor prefix_reference(const Tensors& x) {
+  const Tensor keys = x[1].repeat_interleave(2, 1), values = x[2].repeat_interleave(2, 1);
+  const Tensor s = at::matmul(x[0], keys.transpose(-1, -2)) * 0.25;
+  return at::matmul(
+      at::softmax(s.masked_fill(hidden_by_prefix(s.size(2), s.size(3)), -INFINITY), -1), values);
+}
+
 Tensor packed_reference(const Tensors& x) {
   Tensors parts;
   for (auto [begin, end] : {std::pair(0, 3), std::pair(3, 8)}) {
@@ -191,6 +216,8 @@ const std::vector<Row>& attention() {
        bsnd, 1e-5,
        F(attention_BNSD(x[0].transpose(1, 2), x[1].transpose(1, 2), x[2].transpose(1, 2), true)
              .transpose(1, 2))},
+      {dense, F(prefix_attention(x, 5)), bnsd, 1e-5, prefix_reference},
+      {dense, F(prefix_attention(x, 6)), bnsd, 1e-5, prefix_reference},
       {"aclnnFlashAttentionVarLenScore aclnnFlashAttentionUnpaddingScoreGrad",
        packed_attention,
        {R({8, 4, 16}), R({8, 2, 16}), R({8, 2, 16})},
@@ -379,6 +406,38 @@ const std::vector<Row>& fused_losses() {
 
 TEST(FusedOperators, NormsAndActivations) { check(norms_and_activations()); }
 TEST(FusedOperators, Attention) { check(attention()); }
+// The weights that dropout kept are seen through values that are the identity; with them, output
+// and gradients are those of the plain formula.
+TEST(FusedOperators, AttentionWithDropout) {
+  constexpr double kKeep = 0.75;
+  const Tensors inputs = {R({2, 4, 24, 16}), R({2, 2, 16, 16}), at::eye(16).expand({2, 2, 16, 16})};
+  const Tensor weight = R({2, 4, 24, 16});
+  const auto leaves = [&](at::Device where) {
+    Tensors x;
+    for (const auto& input : inputs) {
+      x.push_back(input.to(where).contiguous().detach().requires_grad_());
+    }
+    return x;
+  };
+  const Tensors x = leaves(device()), y = leaves(at::kCPU);
+  auto arguments = attention_arguments(x, "BNSD", false);
+  arguments["keep_prob"] = kKeep;
+  const Tensor out = first(call("npu::npu_fusion_attention", arguments));
+  (out * weight.to(device())).sum().backward();
+
+  const Tensor kept = out.detach().cpu().ne(0).to(at::kFloat);
+  EXPECT_NEAR(kept.mean().item<double>(), kKeep, 0.05);
+  EXPECT_GT((kept[0][0] - kept[1][3]).abs().sum().item<double>(), 0);  // not one mask for all
+  const Tensor p =
+      at::softmax(at::matmul(y[0], y[1].repeat_interleave(2, 1).transpose(-1, -2)) * 0.25, -1);
+  const Tensor want = at::matmul(p * kept / kKeep, y[2].repeat_interleave(2, 1));
+  (want * weight).sum().backward();
+  expect_close(out, want, 1e-5, "output");
+  for (size_t i = 0; i < 3; ++i) {
+    expect_close(x[i].grad(), y[i].grad(), 1e-4, "gradient " + std::to_string(i));
+  }
+}
+
 TEST(FusedOperators, Experts) { check(experts_rows()); }
 TEST(FusedOperators, Losses) { check(fused_losses()); }
 
