@@ -63,6 +63,10 @@ TEST(Recorder, FindsTheCollectiveThatALibraryNames) {
   EXPECT_EQ(second->number, 1);
   EXPECT_EQ(second->step, 4);
   EXPECT_EQ(second->ranks, (std::vector<int64_t>{3, 7}));
+  const auto earlier = recorder.find(1, now);
+  ASSERT_TRUE(earlier);
+  EXPECT_EQ(earlier->axis, "tp");
+  EXPECT_EQ(earlier->number, 0);
   EXPECT_FALSE(recorder.find(2, now - 60));
   const auto file = std::filesystem::path(testing::TempDir()) / "recorder_test" / "failed.json";
   recorder.write(file, 3, 4, second);
