@@ -159,6 +159,9 @@ TEST(AscendFacts, NamesWhatAContainerLacks) {
   machine.put("dev/davinci0", "");
   fs::remove_all(fs::path(testing::TempDir()) / "ascend_container/cann/opp");
   EXPECT_THAT(all_of(machine.look(kTwoDevices, "2.11.0")),
+              HasSubstr("ERROR CANN has no operator kernels for any chip"));
+  machine.put("cann/opp/built-in/op_impl/ai_core/tbe/kernel/config/ascend310p/x", "");
+  EXPECT_THAT(all_of(machine.look(kTwoDevices, "2.11.0")),
               HasSubstr("ERROR CANN has no operator kernels for ascend910b"));
   EXPECT_THAT(all_of(machine.look("sh: 1: npu-smi: not found", "2.11.0")),
               HasSubstr("npu-smi does not list the devices: sh: 1: npu-smi: not found"));
