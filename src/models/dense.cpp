@@ -31,11 +31,11 @@ Tensor block_forward(const DenseBlock& block, const ModelArgs& args, const Tenso
                      nn::BlockRunner& runner, const nn::RotaryTables& rotary,
                      const nn::CacheView& view) {
   const nn::Axes& axes = runner.axes();
-  const Tensor normed = ops::rms_norm(x, runner.parameter(block.attention_norm), args.norm_eps);
-  const Tensor h = x + nn::attention(block.attention.with(runner), attention_sizes(args), normed,
-                                     rotary, axes, view);
-  const Tensor h_normed = ops::rms_norm(h, runner.parameter(block.ffn_norm), args.norm_eps);
-  return h + nn::feed_forward(block.feed_forward.with(runner), h_normed, axes);
+  const Tensor h =
+      nn::attention_half(runner.parameter(block.attention_norm), block.attention.with(runner),
+                         attention_sizes(args), x, rotary, axes, view);
+  return nn::feed_forward_half(runner.parameter(block.ffn_norm), args.norm_eps,
+                               block.feed_forward.with(runner), h, axes);
 }
 
 // [B, 1, T, length + T]: a token sees itself and what came before it, except left padding. Padding
@@ -74,8 +74,9 @@ void DenseModel::visit(const ParameterVisitor& visitor) {
       visitor(at + "attention.k_norm.weight", attention.k_norm, kOnes);
     }
     visitor(at + "feed_forward.w1.weight", feed_forward.w1, normal(0.02));
-    visitor(at + "feed_forward.w2.weight", feed_forward.w2, into_residual);
+    // Gate and up beside each other: fused products read them as one matrix.
     visitor(at + "feed_forward.w3.weight", feed_forward.w3, into_residual);
+    visitor(at + "feed_forward.w2.weight", feed_forward.w2, into_residual);
     visitor(at + "attention_norm.weight", attention_norm, kOnes);
     visitor(at + "ffn_norm.weight", ffn_norm, kOnes);
   }

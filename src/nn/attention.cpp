@@ -4,8 +4,11 @@
 #include "nn/heads.h"
 #include "nn/parallel_linear.h"
 #include "ops/attention.h"
+#include "ops/block_halves.h"
+#include "ops/deferred.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
+#include "ops/stack_rows.h"
 
 namespace titan::nn {
 
@@ -30,7 +33,15 @@ std::pair<Tensor, Tensor> append(const CacheView& view, const Tensor& k, const T
           cache.v[layer].narrow(2, 0, cache.length + count)};
 }
 
-}  // namespace
+// Whether one function does it all: one rank's whole rows, nothing but causality masked, weight
+// gradients not put off.
+bool is_fused(const Attention& p, const AttentionSizes& sizes, const Tensor& x, const Axes& axes,
+              const CacheView& view) {
+  return axes.tp.size() == 1 && axes.context.group.size() == 1 && !view.cache &&
+         !view.mask.defined() && !view.documents.defined() && !p.q_norm.defined() &&
+         !ops::deferred_gradients() &&
+         ops::attention_half_serves(x, sizes.num_heads, sizes.num_kv_heads, sizes.head_dim);
+}
 
 Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& x,
                  const RotaryTables& rotary, const Axes& axes, const CacheView& view) {
@@ -72,6 +83,26 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
                           : ops::attention(q, k, v, given(view.mask));
   const Tensor y = seen.transpose(1, 2).flatten(2);
   return linear_scatter(y, p.wo, axes);
+}
+
+}  // namespace
+
+Tensor attention_half(const Tensor& norm, const Attention& p, const AttentionSizes& sizes,
+                      const Tensor& x, const RotaryTables& rotary, const Axes& axes,
+                      const CacheView& view) {
+  if (is_fused(p, sizes, x, axes, view)) {
+    return ops::attention_half(x, {.norm = norm,
+                                   .w_qkv = ops::stack_rows({p.wq, p.wk, p.wv}),
+                                   .w_out = p.wo,
+                                   .cos = rotary.cos,
+                                   .sin = rotary.sin,
+                                   .heads = sizes.num_heads,
+                                   .kv_heads = sizes.num_kv_heads,
+                                   .head_dim = sizes.head_dim,
+                                   .eps = sizes.norm_eps,
+                                   .interleaved_rope = sizes.interleaved_rope});
+  }
+  return x + attention(p, sizes, ops::rms_norm(x, norm, sizes.norm_eps), rotary, axes, view);
 }
 
 }  // namespace titan::nn

@@ -25,9 +25,11 @@ struct Attention {
   Attention with(BlockRunner& runner) const;
 };
 
-// x [B, T, dim], this rank's tokens -> the same shape. rotary: rows for the positions of the tokens
-// of all tensor-parallel ranks. The projections hold the heads of this rank (nn/heads.h).
-at::Tensor attention(const Attention& p, const AttentionSizes& sizes, const at::Tensor& x,
-                     const RotaryTables& rotary, const Axes& axes, const CacheView& view = {});
+// The attention half of a block: x + attention(norm(x)). x [B, T, dim], this rank's tokens -> the
+// same shape. norm [dim]; rotary: rows for the positions of the tokens of all tensor-parallel ranks.
+// The projections hold the heads of this rank (nn/heads.h).
+at::Tensor attention_half(const at::Tensor& norm, const Attention& p, const AttentionSizes& sizes,
+                          const at::Tensor& x, const RotaryTables& rotary, const Axes& axes,
+                          const CacheView& view = {});
 
 }  // namespace titan::nn

@@ -15,9 +15,10 @@ struct FeedForward {
   }
 };
 
-// x [B, T, dim], this rank's tokens -> the same shape; the hidden dimension is split over the
-// tensor-parallel ranks. The result is the last thing its block computes: a recomputed block
-// leaves it out.
-at::Tensor feed_forward(const FeedForward& p, const at::Tensor& x, const Axes& axes);
+// The feed-forward half of a block: x + feed_forward(norm(x)). x [B, T, dim], this rank's tokens ->
+// the same shape; norm [dim]; the hidden dimension is split over the tensor-parallel ranks. The
+// result is the last thing its block computes: a recomputed block leaves it out.
+at::Tensor feed_forward_half(const at::Tensor& norm, double eps, const FeedForward& p,
+                             const at::Tensor& x, const Axes& axes);
 
 }  // namespace titan::nn

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/cpu_kernels.h"
+#include "ops/cuda_ops.h"
 #include "ops/matmul.h"
 #include "ops/npu_ops.h"
 
@@ -52,6 +53,24 @@ Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, boo
   return loss;
 }
 
+// One chunk on titan's CUDA operators: the logits keep the dtype of the product and become their
+// gradient in place; dw [vocab, dim] float32 sums over the chunks in the product itself.
+Tensor chunk_on_cuda(const Tensor& h, const Tensor& weight, const Tensor& labels,
+                     const Tensor& scale, Tensor* dh, Tensor& dw) {
+  Tensor logits = cuda::matmul(h, weight.t());
+  const Tensor losses = cuda::cross_entropy_(
+      logits, labels, kIgnoredLabel, dh ? std::optional(scale) : std::nullopt);
+  if (dh) {
+    dh->copy_(cuda::matmul(logits, weight));
+    if (dw.defined()) {
+      cuda::matmul_add_(dw, logits.t(), h);
+    } else {
+      dw = cuda::matmul(logits.t(), h, std::nullopt, at::kFloat);
+    }
+  }
+  return losses.sum();
+}
+
 // The CPU kernel indexes with labels; a device's own gather checks them itself.
 void check_labels(const Tensor& labels, int64_t vocab) {
   for (const int64_t label :
@@ -72,9 +91,17 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     Tensor total = at::zeros({}, h.options().dtype(wide));
     Tensor dh, dw;
     if (with_grad) dh = at::empty_like(h);
+    const bool on_cuda = cuda::has_operators(h) && scale.scalar_type() == at::kFloat;
     for (int64_t begin = 0; begin < tokens; begin += chunk) {
       const int64_t count = std::min(chunk, tokens - begin);
       const Tensor part = h.narrow(0, begin, count);
+      if (on_cuda) {
+        Tensor dh_part;
+        if (with_grad) dh_part = dh.narrow(0, begin, count);
+        total.add_(chunk_on_cuda(part, weight, labels.narrow(0, begin, count).contiguous(), scale,
+                                 with_grad ? &dh_part : nullptr, dw));
+        continue;
+      }
       Tensor logits = matrix_product(part, weight.t()).to(wide);
       total.add_(chunk_loss(logits, labels.narrow(0, begin, count).contiguous(), scale, with_grad));
       if (!with_grad) continue;

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/cpu_kernels.h"
+#include "ops/cuda_ops.h"
 #include "ops/npu_ops.h"
 
 namespace titan::ops {
@@ -38,6 +39,22 @@ struct RmsNormCpu : torch::autograd::Function<RmsNormCpu> {
   }
 };
 
+struct RmsNormCuda : torch::autograd::Function<RmsNormCuda> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, double eps) {
+    const Tensor rows = x.contiguous();
+    const auto [y, inverse_rms] = cuda::rms_norm(rows, weight, eps);
+    ctx->save_for_backward({rows, weight, inverse_rms});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const auto [dx, dw] =
+        cuda::rms_norm_backward(grads[0].contiguous(), saved[0], saved[1], saved[2]);
+    return {dx, dw, Tensor()};
+  }
+};
+
 }  // namespace
 
 namespace reference {
@@ -58,6 +75,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
         .to(x.scalar_type());
   }
   if (npu::is_npu(x)) return npu::rms_norm(x, weight, eps);
+  if (cuda::rms_norm_serves(x) && x.scalar_type() == weight.scalar_type()) {
+    return RmsNormCuda::apply(x, weight.contiguous(), eps);
+  }
   return at::rms_norm(x, {x.size(-1)}, weight, eps);
 }
 

@@ -81,14 +81,17 @@ void ParameterGroup::start_gather() {
 std::vector<Tensor> ParameterGroup::unpack(const Tensor& gathered) const {
   const int64_t ranks = options_.shard.size();
   const Tensor by_rank = gathered.view({ranks, chunk_numel_});
+  // Whole parameters lie behind each other, as in the gathered buffer of one rank: neighbours can
+  // be read as one matrix.
+  const Tensor wholes = ranks == 1 ? gathered : at::empty_like(gathered);
   std::vector<Tensor> parameters;
   for (size_t i = 0; i < shapes_.size(); ++i) {
     const int64_t chunk = rows_[i] * row_numel_[i];
     auto padded = shapes_[i];
     padded[0] = rows_[i] * ranks;
-    // A view of the gathered buffer on one rank; else a buffer of its own.
-    const Tensor rows = by_rank.narrow(1, offsets_[i], chunk).reshape(padded);
-    parameters.push_back(rows.narrow(0, 0, shapes_[i][0]));
+    const Tensor rows = wholes.narrow(0, offsets_[i] * ranks, chunk * ranks);
+    if (ranks > 1) rows.view({ranks, chunk}).copy_(by_rank.narrow(1, offsets_[i], chunk));
+    parameters.push_back(rows.view(padded).narrow(0, 0, shapes_[i][0]));
   }
   return parameters;
 }
@@ -160,6 +163,12 @@ void ParameterGroup::add(size_t parameter, const Tensor& gradient) {
 void ParameterGroup::reduce(const std::vector<Tensor>& gradients, bool last) {
   const at::NoGradGuard no_grad;
   drain();
+  const bool alone = options_.shard.is_identity() && options_.replicate.is_identity();
+  if (alone && last && !options_.host && !whole_sum_.defined() && !chunk_sum_.defined()) {
+    only_ = gradients;
+    reduce_last_ = has_reduced_ = true;
+    return;
+  }
   Tensor packed = std::exchange(whole_sum_, Tensor());
   if (!packed.defined()) {
     packed = pack(gradients);
@@ -222,8 +231,14 @@ void ParameterGroup::finish() {
   drain();
   replicating_.wait();
   kept_.wait_on_host();
+  const auto only = std::exchange(only_, {});
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const auto& part = placements_[i].part;
+    if (!only.empty()) {
+      leaves_[i].mutable_grad() = only[i].defined() ? only[i].to(options_.parameter_dtype)
+                                                    : at::zeros_like(leaves_[i]);
+      continue;
+    }
     leaves_[i].mutable_grad() = chunk_sum_.narrow(0, offsets_[i], part.numel())
                                     .view(part.shape)
                                     .to(options_.parameter_dtype);

@@ -105,6 +105,8 @@ class ParameterGroup {
   at::Tensor reduce_in_, reduce_out_;
   bool reduce_last_ = false, has_reduced_ = false;
   comm::Pending reducing_, replicating_;
+  // The gradients of the only pass of a step, where no other rank has a part in them.
+  std::vector<at::Tensor> only_;
   at::Tensor chunk_sum_;          // reduced gradients of the step; with host copies in host memory
   bool chunk_sum_begun_ = false;  // of the step, in host memory
   CopyMark kept_;

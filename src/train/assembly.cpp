@@ -63,7 +63,10 @@ void disown(comm::Placement& placement) {
 
 parallel::ShardOptions shard_options(const comm::Mesh& mesh, const AssemblyOptions& options,
                                      const std::shared_ptr<parallel::HostCopies>& host) {
-  const bool by_default = mesh.shape.pp == 1;
+  // What one device holds it need not make again, unless host memory or early updates are to save
+  // room.
+  const bool by_default = mesh.shape.pp == 1 &&
+                          (!mesh.fsdp.is_identity() || options.offload || options.early_step);
   return {.shard = mesh.fsdp,
           .replicate = mesh.dp_replicate,
           .parameter_dtype = options.parameter_dtype,
@@ -173,7 +176,10 @@ TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
                           optim::LossScale(options.compute_dtype == at::kHalf, options.device)};
   state.mesh = mesh;
   state.pipeline = options.pipeline;
-  const bool sharded = mesh.is_sharded() || options.offload || options.early_step;
+  // On a GPU one process has groups too: a group's parameters lie behind each other, and are cast in
+  // one pass.
+  const bool sharded =
+      mesh.is_sharded() || options.offload || options.early_step || options.device.is_cuda();
   if (options.pipeline) {
     const auto& compute = options.pipeline->plan.compute;
     for (const int64_t number : compute.stages_of_rank(mesh.at.pp)) {

@@ -15,6 +15,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "device/cuda/operators.h"
 #include "device/cuda/peak_flops.h"
 #include "device/cuda/process_group.h"
 #include "device/health.h"
@@ -124,6 +125,7 @@ class CudaBackend final : public Backend {
   }
 
   c10::DeviceIndex index_ = 0;
+  std::shared_ptr<Operators> operators_ = register_operators();
 };
 
 std::string unusable() {

@@ -1,0 +1,46 @@
+// Matrix products by cuBLASLt: with a matrix added, summed into float32, from strided views.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace titan::device::cuda {
+
+// Finds an algorithm for each kind of product once. Used from any thread.
+class Matmul {
+ public:
+  Matmul();
+  ~Matmul();
+  Matmul(const Matmul&) = delete;
+  Matmul& operator=(const Matmul&) = delete;
+
+  // out [m, n] = a [m, k] b [k, n] (+ added [m, n]) on the current stream. a and b are float32,
+  // bfloat16 or float16 of one dtype with a stride of 1 in one of the two dimensions; out and added
+  // are row-major, of that dtype or float32. `added` may be `out` itself. Sums are float32.
+  void product(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& added,
+               at::Tensor& out);
+
+ private:
+  struct Shape {
+    int64_t m, n, k, lda, ldb, ldc, ldd;
+    bool a_transposed, b_transposed, adds;
+    at::ScalarType in, out;
+    bool tf32;
+    uint32_t align_a, align_b, align_c, align_d;  // bytes
+    auto operator<=>(const Shape&) const = default;
+  };
+  struct Plan;
+  const Plan& plan_for(const Shape& shape);
+
+  std::mutex mutex_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::map<Shape, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace titan::device::cuda

@@ -1,0 +1,201 @@
+#include "ops/block_halves.h"
+
+#include <ATen/SDPBackend.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "ops/cuda_ops.h"
+#include "ops/recompute.h"
+
+namespace titan::ops {
+namespace {
+
+using at::SDPBackend;
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor rows_of(const Tensor& x) { return x.flatten(0, -2); }
+
+// Queries, keys, values as the attention kernels take them, [B, heads, T, head_dim], in packed
+// [B, T, width].
+struct Projections {
+  Tensor q, k, v;
+
+  Projections(const Tensor& packed, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+    const Tensor by_head = packed.view({packed.size(0), packed.size(1), -1, head_dim});
+    const auto take = [&](int64_t begin, int64_t count) {
+      return by_head.narrow(2, begin, count).transpose(1, 2);
+    };
+    q = take(0, heads);
+    k = take(heads, kv_heads);
+    v = take(heads + kv_heads, kv_heads);
+  }
+};
+
+SDPBackend attention_kernel(const Projections& p) {
+  return static_cast<SDPBackend>(at::_fused_sdp_choice(p.q, p.k, p.v, std::nullopt, 0.0,
+                                                       /*is_causal=*/true, std::nullopt,
+                                                       p.q.size(1) != p.k.size(1)));
+}
+
+struct Attended {
+  Tensor out;        // [B, heads, T, head_dim], [B, T, heads, head_dim] in memory
+  Tensor logsumexp;  // as the kernel's gradient wants it
+  Tensor seed, offset;  // of dropout, of which there is none; the gradient's call wants them
+};
+
+Attended attend(SDPBackend kernel, const Projections& p) {
+  if (kernel == SDPBackend::cudnn_attention) {
+    auto [out, logsumexp, cum_q, cum_k, max_q, max_k, seed, offset, debug] =
+        at::_scaled_dot_product_cudnn_attention(p.q, p.k, p.v, std::nullopt, /*logsumexp=*/true,
+                                                0.0, /*is_causal=*/true, false);
+    return {out, logsumexp, seed, offset};
+  }
+  auto [out, logsumexp, cum_q, cum_k, max_q, max_k, seed, offset, debug] =
+      at::_scaled_dot_product_flash_attention(p.q, p.k, p.v, 0.0, /*is_causal=*/true, false);
+  return {out, logsumexp, seed, offset};
+}
+
+std::tuple<Tensor, Tensor, Tensor> attend_backward(SDPBackend kernel, const Tensor& grad,
+                                                   const Projections& p, const Attended& a) {
+  const int64_t length = p.q.size(2);
+  if (kernel == SDPBackend::cudnn_attention) {
+    return at::_scaled_dot_product_cudnn_attention_backward(
+        grad, p.q, p.k, p.v, a.out, a.logsumexp, a.seed, a.offset, Tensor(), Tensor(), Tensor(),
+        length, length, 0.0, /*is_causal=*/true);
+  }
+  return at::_scaled_dot_product_flash_attention_backward(grad, p.q, p.k, p.v, a.out, a.logsumexp,
+                                                          Tensor(), Tensor(), length, length, 0.0,
+                                                          /*is_causal=*/true, a.seed, a.offset);
+}
+
+struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& norm,
+                        const Tensor& w_qkv, const Tensor& w_out, const AttentionHalf& p) {
+    const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, p.eps);
+    const Tensor packed =
+        output_for_replay(Replay::kOutputNeeded, {x.size(0), x.size(1), w_qkv.size(0)}, x, [&] {
+          Tensor y = cuda::matmul(rows_of(normed), w_qkv.t())
+                         .view({x.size(0), x.size(1), w_qkv.size(0)});
+          cuda::rope_packed_(y, p.cos, p.sin, p.heads, p.kv_heads, p.head_dim, p.interleaved_rope);
+          return y;
+        });
+    const Projections projections(packed, p.heads, p.kv_heads, p.head_dim);
+    const SDPBackend kernel = attention_kernel(projections);
+    std::optional<Attended> computed;
+    const auto part = [&](Tensor Attended::* member) {
+      return output_for_replay(Replay::kOutputNeeded, {0}, x, [&] {
+        if (!computed) computed = attend(kernel, projections);
+        const Tensor& value = (*computed).*member;
+        return value.defined() ? value : at::empty({0}, x.options().dtype(at::kLong));
+      });
+    };
+    const Attended attended{part(&Attended::out), part(&Attended::logsumexp),
+                            part(&Attended::seed), part(&Attended::offset)};
+    const Tensor seen = attended.out.transpose(1, 2).flatten(2);
+    ctx->save_for_backward({x, norm, w_qkv, w_out, p.cos, p.sin, normed, inverse_rms, packed,
+                            attended.out, attended.logsumexp, attended.seed, attended.offset});
+    ctx->saved_data["kernel"] = static_cast<int64_t>(kernel);
+    ctx->saved_data["heads"] = p.heads;
+    ctx->saved_data["kv_heads"] = p.kv_heads;
+    ctx->saved_data["head_dim"] = p.head_dim;
+    ctx->saved_data["interleaved"] = p.interleaved_rope;
+    return output_for_replay(Replay::kOutputNeeded, x.sizes(), x, [&] {
+      return cuda::matmul(rows_of(seen), w_out.t(), rows_of(x)).view(x.sizes());
+    });
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &norm = saved[1], &w_qkv = saved[2], &w_out = saved[3],
+                 &cos = saved[4], &sin = saved[5], &normed = saved[6], &inverse_rms = saved[7],
+                 &packed = saved[8];
+    const Attended attended{saved[9], saved[10], saved[11], saved[12]};
+    const auto kernel = static_cast<SDPBackend>(ctx->saved_data["kernel"].toInt());
+    const int64_t heads = ctx->saved_data["heads"].toInt(),
+                  kv_heads = ctx->saved_data["kv_heads"].toInt(),
+                  head_dim = ctx->saved_data["head_dim"].toInt();
+    const Tensor grad = grads[0].contiguous();
+    const Tensor seen = attended.out.transpose(1, 2).flatten(2);
+    const Tensor dw_out = cuda::matmul(rows_of(grad).t(), rows_of(seen));
+    const Tensor d_seen = cuda::matmul(rows_of(grad), w_out)
+                              .view({x.size(0), x.size(1), heads, head_dim})
+                              .transpose(1, 2);
+    const auto [dq, dk, dv] = attend_backward(
+        kernel, d_seen, Projections(packed, heads, kv_heads, head_dim), attended);
+    const auto by_token = [](const Tensor& d) { return d.transpose(1, 2).contiguous(); };
+    const Tensor d_packed =
+        cuda::rope_packed_backward(by_token(dq), by_token(dk), by_token(dv), cos, sin,
+                                   ctx->saved_data["interleaved"].toBool());
+    const Tensor dw_qkv = cuda::matmul(rows_of(d_packed).t(), rows_of(normed));
+    const Tensor d_normed = cuda::matmul(rows_of(d_packed), w_qkv).view(x.sizes());
+    const auto [dx, d_norm] = cuda::rms_norm_backward(d_normed, x, norm, inverse_rms, grad);
+    return {dx, d_norm, dw_qkv, dw_out, Tensor()};
+  }
+};
+
+struct FeedForwardHalfFunction : torch::autograd::Function<FeedForwardHalfFunction> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& norm,
+                        const Tensor& w_gate_up, const Tensor& w_down, double eps) {
+    const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, eps);
+    const int64_t tokens = x.numel() / x.size(-1);
+    const Tensor gate_up =
+        output_for_replay(Replay::kOutputNeeded, {tokens, w_gate_up.size(0)}, x,
+                          [&] { return cuda::matmul(rows_of(normed), w_gate_up.t()); });
+    const Tensor hidden = cuda::swiglu(gate_up);
+    ctx->save_for_backward({x, norm, w_gate_up, w_down, normed, inverse_rms, gate_up, hidden});
+    return output_for_replay(Replay::kOutputUnused, x.sizes(), x, [&] {
+      return cuda::matmul(hidden, w_down.t(), rows_of(x)).view(x.sizes());
+    });
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &norm = saved[1], &w_gate_up = saved[2], &w_down = saved[3],
+                 &normed = saved[4], &inverse_rms = saved[5], &gate_up = saved[6],
+                 &hidden = saved[7];
+    const Tensor grad = grads[0].contiguous();
+    const Tensor dw_down = cuda::matmul(rows_of(grad).t(), hidden);
+    const Tensor d_hidden = cuda::matmul(rows_of(grad), w_down);
+    const Tensor d_gate_up = cuda::swiglu_backward(d_hidden, gate_up);
+    const Tensor dw_gate_up = cuda::matmul(d_gate_up.t(), rows_of(normed));
+    const Tensor d_normed = cuda::matmul(d_gate_up, w_gate_up).view(x.sizes());
+    const auto [dx, d_norm] = cuda::rms_norm_backward(d_normed, x, norm, inverse_rms, grad);
+    return {dx, d_norm, dw_gate_up, dw_down, Tensor()};
+  }
+};
+
+bool is_half_precision(const Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
+}
+
+}  // namespace
+
+bool attention_half_serves(const Tensor& x, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  // A rotation works on pairs of vectors of 8 elements.
+  if (!cuda::rms_norm_serves(x) || !is_half_precision(x) || head_dim % 16 != 0) return false;
+  // Sizes and strides decide, not memory.
+  const int64_t width = (heads + 2 * kv_heads) * head_dim;
+  const Tensor like = at::empty({width}, x.options()).expand({x.size(0), x.size(1), width});
+  const SDPBackend kernel = attention_kernel(Projections(like, heads, kv_heads, head_dim));
+  return kernel == SDPBackend::cudnn_attention || kernel == SDPBackend::flash_attention;
+}
+
+bool feed_forward_half_serves(const Tensor& x, int64_t hidden) {
+  return cuda::rms_norm_serves(x) && is_half_precision(x) && hidden % 8 == 0;
+}
+
+Tensor attention_half(const Tensor& x, const AttentionHalf& p) {
+  AttentionHalf given = p;
+  given.cos = p.cos.contiguous();
+  given.sin = p.sin.contiguous();
+  return AttentionHalfFunction::apply(x.contiguous(), p.norm, p.w_qkv, p.w_out, given);
+}
+
+Tensor feed_forward_half(const Tensor& x, const FeedForwardHalf& p) {
+  return FeedForwardHalfFunction::apply(x.contiguous(), p.norm, p.w_gate_up, p.w_down, p.eps);
+}
+
+}  // namespace titan::ops
