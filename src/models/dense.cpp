@@ -74,9 +74,8 @@ void DenseModel::visit(const ParameterVisitor& visitor) {
       visitor(at + "attention.k_norm.weight", attention.k_norm, kOnes);
     }
     visitor(at + "feed_forward.w1.weight", feed_forward.w1, normal(0.02));
-    // Gate and up beside each other: fused products read them as one matrix.
-    visitor(at + "feed_forward.w3.weight", feed_forward.w3, into_residual);
     visitor(at + "feed_forward.w2.weight", feed_forward.w2, into_residual);
+    visitor(at + "feed_forward.w3.weight", feed_forward.w3, into_residual);
     visitor(at + "attention_norm.weight", attention_norm, kOnes);
     visitor(at + "ffn_norm.weight", ffn_norm, kOnes);
   }

@@ -73,4 +73,9 @@ int64_t group_of(const ModelArgs& args, const std::string& name) {
   return 1 + std::stoll(name.substr(kLayers.size()));
 }
 
+int64_t memory_order(const std::string& name) {
+  // The visiting order has the down projection between gate and up.
+  return name.ends_with("w2.weight") ? 1 : is_replicated(name) ? 2 : 0;
+}
+
 }  // namespace titan::models

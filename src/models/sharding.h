@@ -26,4 +26,8 @@ std::vector<std::string> tensor_parallel_problems(const ModelArgs& args, int64_t
 // follows the blocks.
 int64_t group_of(const ModelArgs& args, const std::string& name);
 
+// Where it belongs among the parameters of its group in memory; equal numbers stay in visiting
+// order. Matrices that are read as one (queries, keys, values; gate and up) are neighbours.
+int64_t memory_order(const std::string& name);
+
 }  // namespace titan::models

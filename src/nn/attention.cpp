@@ -8,7 +8,6 @@
 #include "ops/deferred.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
-#include "ops/stack_rows.h"
 
 namespace titan::nn {
 
@@ -92,7 +91,9 @@ Tensor attention_half(const Tensor& norm, const Attention& p, const AttentionSiz
                       const CacheView& view) {
   if (is_fused(p, sizes, x, axes, view)) {
     return ops::attention_half(x, {.norm = norm,
-                                   .w_qkv = ops::stack_rows({p.wq, p.wk, p.wv}),
+                                   .wq = p.wq,
+                                   .wk = p.wk,
+                                   .wv = p.wv,
                                    .w_out = p.wo,
                                    .cos = rotary.cos,
                                    .sin = rotary.sin,

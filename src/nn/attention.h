@@ -26,8 +26,8 @@ struct Attention {
 };
 
 // The attention half of a block: x + attention(norm(x)). x [B, T, dim], this rank's tokens -> the
-// same shape. norm [dim]; rotary: rows for the positions of the tokens of all tensor-parallel ranks.
-// The projections hold the heads of this rank (nn/heads.h).
+// same shape. norm [dim]; rotary: rows for the positions of the tokens of all tensor-parallel
+// ranks. The projections hold the heads of this rank (nn/heads.h).
 at::Tensor attention_half(const at::Tensor& norm, const Attention& p, const AttentionSizes& sizes,
                           const at::Tensor& x, const RotaryTables& rotary, const Axes& axes,
                           const CacheView& view = {});

@@ -4,7 +4,6 @@
 #include "ops/block_halves.h"
 #include "ops/deferred.h"
 #include "ops/rms_norm.h"
-#include "ops/stack_rows.h"
 #include "ops/swiglu.h"
 
 namespace titan::nn {
@@ -13,14 +12,12 @@ at::Tensor feed_forward_half(const at::Tensor& norm, double eps, const FeedForwa
                              const at::Tensor& x, const Axes& axes) {
   if (axes.tp.size() == 1 && !ops::deferred_gradients() &&
       ops::feed_forward_half_serves(x, p.w1.size(0))) {
-    return ops::feed_forward_half(x, {.norm = norm,
-                                      .w_gate_up = ops::stack_rows({p.w1, p.w3}),
-                                      .w_down = p.w2,
-                                      .eps = eps});
+    return ops::feed_forward_half(
+        x, {.norm = norm, .w_gate = p.w1, .w_up = p.w3, .w_down = p.w2, .eps = eps});
   }
   const auto hidden = gather_linear(ops::rms_norm(x, norm, eps), {{p.w1}, {p.w3}}, axes);
-  return x + linear_scatter(ops::swiglu(hidden[0], hidden[1]), p.w2, axes,
-                            ops::Replay::kOutputUnused);
+  return x +
+         linear_scatter(ops::swiglu(hidden[0], hidden[1]), p.w2, axes, ops::Replay::kOutputUnused);
 }
 
 }  // namespace titan::nn

@@ -4,9 +4,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
+#include <utility>
 
 #include "ops/cuda_ops.h"
 #include "ops/recompute.h"
+#include "ops/stack_rows.h"
 
 namespace titan::ops {
 namespace {
@@ -17,6 +19,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor rows_of(const Tensor& x) { return x.flatten(0, -2); }
+
+// Of a product x w^T with gradient dy.
+Tensor weight_gradient(const Tensor& dy, const Tensor& x, at::ScalarType dtype) {
+  return cuda::matmul(rows_of(dy).t(), rows_of(x), std::nullopt, dtype);
+}
 
 // Queries, keys, values as the attention kernels take them, [B, heads, T, head_dim], in packed
 // [B, T, width].
@@ -41,8 +48,8 @@ SDPBackend attention_kernel(const Projections& p) {
 }
 
 struct Attended {
-  Tensor out;        // [B, heads, T, head_dim], [B, T, heads, head_dim] in memory
-  Tensor logsumexp;  // as the kernel's gradient wants it
+  Tensor out;           // [B, heads, T, head_dim], [B, T, heads, head_dim] in memory
+  Tensor logsumexp;     // as the kernel's gradient wants it
   Tensor seed, offset;  // of dropout, of which there is none; the gradient's call wants them
 };
 
@@ -72,32 +79,35 @@ std::tuple<Tensor, Tensor, Tensor> attend_backward(SDPBackend kernel, const Tens
 }
 
 struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& norm,
-                        const Tensor& w_qkv, const Tensor& w_out, const AttentionHalf& p) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& norm, const Tensor& wq,
+                        const Tensor& wk, const Tensor& wv, const Tensor& w_out,
+                        const AttentionHalf& p, at::ScalarType gradients) {
+    const Tensor w_qkv = stack_rows({wq, wk, wv});
     const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, p.eps);
     const Tensor packed =
         output_for_replay(Replay::kOutputNeeded, {x.size(0), x.size(1), w_qkv.size(0)}, x, [&] {
-          Tensor y = cuda::matmul(rows_of(normed), w_qkv.t())
-                         .view({x.size(0), x.size(1), w_qkv.size(0)});
+          Tensor y =
+              cuda::matmul(rows_of(normed), w_qkv.t()).view({x.size(0), x.size(1), w_qkv.size(0)});
           cuda::rope_packed_(y, p.cos, p.sin, p.heads, p.kv_heads, p.head_dim, p.interleaved_rope);
           return y;
         });
     const Projections projections(packed, p.heads, p.kv_heads, p.head_dim);
     const SDPBackend kernel = attention_kernel(projections);
     std::optional<Attended> computed;
-    const auto part = [&](Tensor Attended::* member) {
+    const auto part = [&](Tensor Attended::*member) {
       return output_for_replay(Replay::kOutputNeeded, {0}, x, [&] {
         if (!computed) computed = attend(kernel, projections);
         const Tensor& value = (*computed).*member;
         return value.defined() ? value : at::empty({0}, x.options().dtype(at::kLong));
       });
     };
-    const Attended attended{part(&Attended::out), part(&Attended::logsumexp),
-                            part(&Attended::seed), part(&Attended::offset)};
+    const Attended attended{part(&Attended::out), part(&Attended::logsumexp), part(&Attended::seed),
+                            part(&Attended::offset)};
     const Tensor seen = attended.out.transpose(1, 2).flatten(2);
     ctx->save_for_backward({x, norm, w_qkv, w_out, p.cos, p.sin, normed, inverse_rms, packed,
                             attended.out, attended.logsumexp, attended.seed, attended.offset});
     ctx->saved_data["kernel"] = static_cast<int64_t>(kernel);
+    ctx->saved_data["gradients"] = gradients;
     ctx->saved_data["heads"] = p.heads;
     ctx->saved_data["kv_heads"] = p.kv_heads;
     ctx->saved_data["head_dim"] = p.head_dim;
@@ -117,28 +127,36 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
     const int64_t heads = ctx->saved_data["heads"].toInt(),
                   kv_heads = ctx->saved_data["kv_heads"].toInt(),
                   head_dim = ctx->saved_data["head_dim"].toInt();
+    const auto gradients = ctx->saved_data["gradients"].toScalarType();
     const Tensor grad = grads[0].contiguous();
     const Tensor seen = attended.out.transpose(1, 2).flatten(2);
-    const Tensor dw_out = cuda::matmul(rows_of(grad).t(), rows_of(seen));
+    const Tensor dw_out = weight_gradient(grad, seen, gradients);
     const Tensor d_seen = cuda::matmul(rows_of(grad), w_out)
                               .view({x.size(0), x.size(1), heads, head_dim})
                               .transpose(1, 2);
-    const auto [dq, dk, dv] = attend_backward(
-        kernel, d_seen, Projections(packed, heads, kv_heads, head_dim), attended);
+    const auto [dq, dk, dv] =
+        attend_backward(kernel, d_seen, Projections(packed, heads, kv_heads, head_dim), attended);
     const auto by_token = [](const Tensor& d) { return d.transpose(1, 2).contiguous(); };
     const Tensor d_packed =
         cuda::rope_packed_backward(by_token(dq), by_token(dk), by_token(dv), cos, sin,
                                    ctx->saved_data["interleaved"].toBool());
-    const Tensor dw_qkv = cuda::matmul(rows_of(d_packed).t(), rows_of(normed));
+    const Tensor dw_qkv = weight_gradient(d_packed, normed, gradients);
     const Tensor d_normed = cuda::matmul(rows_of(d_packed), w_qkv).view(x.sizes());
     const auto [dx, d_norm] = cuda::rms_norm_backward(d_normed, x, norm, inverse_rms, grad);
-    return {dx, d_norm, dw_qkv, dw_out, Tensor()};
+    auto rows = [&, begin = int64_t{0}](int64_t count) mutable {
+      return dw_qkv.narrow(0, std::exchange(begin, begin + count), count);
+    };
+    const Tensor dwq = rows(heads * head_dim), dwk = rows(kv_heads * head_dim),
+                 dwv = rows(kv_heads * head_dim);
+    return {dx, d_norm, dwq, dwk, dwv, dw_out, Tensor(), Tensor()};
   }
 };
 
 struct FeedForwardHalfFunction : torch::autograd::Function<FeedForwardHalfFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& norm,
-                        const Tensor& w_gate_up, const Tensor& w_down, double eps) {
+                        const Tensor& w_gate, const Tensor& w_up, const Tensor& w_down, double eps,
+                        at::ScalarType gradients) {
+    const Tensor w_gate_up = stack_rows({w_gate, w_up});
     const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, eps);
     const int64_t tokens = x.numel() / x.size(-1);
     const Tensor gate_up =
@@ -146,6 +164,7 @@ struct FeedForwardHalfFunction : torch::autograd::Function<FeedForwardHalfFuncti
                           [&] { return cuda::matmul(rows_of(normed), w_gate_up.t()); });
     const Tensor hidden = cuda::swiglu(gate_up);
     ctx->save_for_backward({x, norm, w_gate_up, w_down, normed, inverse_rms, gate_up, hidden});
+    ctx->saved_data["gradients"] = gradients;
     return output_for_replay(Replay::kOutputUnused, x.sizes(), x, [&] {
       return cuda::matmul(hidden, w_down.t(), rows_of(x)).view(x.sizes());
     });
@@ -156,14 +175,16 @@ struct FeedForwardHalfFunction : torch::autograd::Function<FeedForwardHalfFuncti
     const Tensor &x = saved[0], &norm = saved[1], &w_gate_up = saved[2], &w_down = saved[3],
                  &normed = saved[4], &inverse_rms = saved[5], &gate_up = saved[6],
                  &hidden = saved[7];
+    const auto gradients = ctx->saved_data["gradients"].toScalarType();
     const Tensor grad = grads[0].contiguous();
-    const Tensor dw_down = cuda::matmul(rows_of(grad).t(), hidden);
+    const Tensor dw_down = weight_gradient(grad, hidden, gradients);
     const Tensor d_hidden = cuda::matmul(rows_of(grad), w_down);
     const Tensor d_gate_up = cuda::swiglu_backward(d_hidden, gate_up);
-    const Tensor dw_gate_up = cuda::matmul(d_gate_up.t(), rows_of(normed));
+    const Tensor dw_gate_up = weight_gradient(d_gate_up, normed, gradients);
     const Tensor d_normed = cuda::matmul(d_gate_up, w_gate_up).view(x.sizes());
     const auto [dx, d_norm] = cuda::rms_norm_backward(d_normed, x, norm, inverse_rms, grad);
-    return {dx, d_norm, dw_gate_up, dw_down, Tensor()};
+    const auto by_half = dw_gate_up.chunk(2, 0);
+    return {dx, d_norm, by_half[0], by_half[1], dw_down, Tensor(), Tensor()};
   }
 };
 
@@ -191,11 +212,13 @@ Tensor attention_half(const Tensor& x, const AttentionHalf& p) {
   AttentionHalf given = p;
   given.cos = p.cos.contiguous();
   given.sin = p.sin.contiguous();
-  return AttentionHalfFunction::apply(x.contiguous(), p.norm, p.w_qkv, p.w_out, given);
+  return AttentionHalfFunction::apply(x.contiguous(), p.norm, p.wq, p.wk, p.wv, p.w_out, given,
+                                      gradient_dtype(p.wq));
 }
 
 Tensor feed_forward_half(const Tensor& x, const FeedForwardHalf& p) {
-  return FeedForwardHalfFunction::apply(x.contiguous(), p.norm, p.w_gate_up, p.w_down, p.eps);
+  return FeedForwardHalfFunction::apply(x.contiguous(), p.norm, p.w_gate, p.w_up, p.w_down, p.eps,
+                                        gradient_dtype(p.w_gate));
 }
 
 }  // namespace titan::ops

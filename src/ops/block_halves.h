@@ -1,7 +1,8 @@
 // The two halves of a transformer block as one differentiable function each, on titan's CUDA
 // operators: the residual is added in the last product, the gradient of the residual stream inside
-// the norm's, and nothing is saved that the backward pass does not read. Values are those of the
-// separate ops.
+// the norm's, weights that lie behind each other are read as one matrix, their gradients are made
+// in the dtype that the graph wants, and nothing is saved that the backward pass does not read.
+// Values are those of the separate ops.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,19 +10,19 @@
 namespace titan::ops {
 
 struct AttentionHalf {
-  at::Tensor norm;   // [dim]
-  at::Tensor w_qkv;  // [(heads + 2 kv_heads) head_dim, dim]: queries, keys, values
-  at::Tensor w_out;  // [dim, heads head_dim]
-  at::Tensor cos, sin;  // see ops::rope
+  at::Tensor norm;        // [dim]
+  at::Tensor wq, wk, wv;  // [heads head_dim, dim], [kv_heads head_dim, dim] twice
+  at::Tensor w_out;       // [dim, heads head_dim]
+  at::Tensor cos, sin;    // see ops::rope
   int64_t heads, kv_heads, head_dim;
   double eps;
   bool interleaved_rope;
 };
 
 struct FeedForwardHalf {
-  at::Tensor norm;       // [dim]
-  at::Tensor w_gate_up;  // [2 hidden, dim]
-  at::Tensor w_down;     // [dim, hidden]
+  at::Tensor norm;          // [dim]
+  at::Tensor w_gate, w_up;  // [hidden, dim]
+  at::Tensor w_down;        // [dim, hidden]
   double eps;
 };
 
@@ -29,9 +30,9 @@ struct FeedForwardHalf {
 bool attention_half_serves(const at::Tensor& x, int64_t heads, int64_t kv_heads, int64_t head_dim);
 bool feed_forward_half_serves(const at::Tensor& x, int64_t hidden);
 
-// x [B, T, dim] -> x + w_out attention(rope(w_qkv norm(x))), causal.
+// x [B, T, dim] -> x + w_out attention(rope(w norm(x))), causal.
 at::Tensor attention_half(const at::Tensor& x, const AttentionHalf& p);
-// x [B, T, dim] -> x + w_down swiglu(w_gate_up norm(x)). The result is the last thing its block
+// x [B, T, dim] -> x + w_down swiglu(w norm(x)). The result is the last thing its block
 // computes: a recomputed block leaves it out.
 at::Tensor feed_forward_half(const at::Tensor& x, const FeedForwardHalf& p);
 

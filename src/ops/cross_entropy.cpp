@@ -11,6 +11,7 @@
 #include "ops/cuda_ops.h"
 #include "ops/matmul.h"
 #include "ops/npu_ops.h"
+#include "ops/stack_rows.h"
 
 namespace titan::ops {
 namespace {
@@ -58,8 +59,8 @@ Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, boo
 Tensor chunk_on_cuda(const Tensor& h, const Tensor& weight, const Tensor& labels,
                      const Tensor& scale, Tensor* dh, Tensor& dw) {
   Tensor logits = cuda::matmul(h, weight.t());
-  const Tensor losses = cuda::cross_entropy_(
-      logits, labels, kIgnoredLabel, dh ? std::optional(scale) : std::nullopt);
+  const Tensor losses =
+      cuda::cross_entropy_(logits, labels, kIgnoredLabel, dh ? std::optional(scale) : std::nullopt);
   if (dh) {
     dh->copy_(cuda::matmul(logits, weight));
     if (dw.defined()) {
@@ -83,7 +84,7 @@ void check_labels(const Tensor& labels, int64_t vocab) {
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static Tensor forward(AutogradContext* ctx, const Tensor& h, const Tensor& weight,
                         const Tensor& labels, const Tensor& scale, int64_t chunk_tokens,
-                        bool with_grad) {
+                        bool with_grad, at::ScalarType gradients) {
     const auto dtype = h.scalar_type();
     const auto wide = at::promote_types(dtype, at::kFloat);
     const int64_t tokens = h.size(0),
@@ -118,14 +119,14 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
         dw.add_(matrix_product(gradient.t(), part));
       }
     }
-    if (with_grad) ctx->save_for_backward({dh, dw.to(dtype)});
+    if (with_grad) ctx->save_for_backward({dh, dw.to(gradients)});
     return total * scale;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const Tensor seed = grads[0].to(saved[0].scalar_type());
-    return {saved[0] * seed, saved[1] * seed, Tensor(), Tensor(), Tensor(), Tensor()};
+    const auto times = [&](const Tensor& x) { return x * grads[0].to(x.scalar_type()); };
+    return {times(saved[0]), times(saved[1]), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -146,7 +147,11 @@ int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked, bool on_
   if (asked > 0) return std::min(asked, tokens);
   // Every chunk adds to the whole weight gradient, so chunks must not be small.
   const int64_t logits = int64_t{1} << (on_cpu ? 26 : 29);
-  return std::clamp<int64_t>(logits / vocab, 1, tokens);
+  const int64_t most = std::clamp<int64_t>(logits / vocab, 1, tokens);
+  if (on_cpu) return most;
+  // Equal chunks, in sizes that matrix units like.
+  const int64_t chunks = (tokens + most - 1) / most, even = (tokens + chunks - 1) / chunks;
+  return std::min(tokens, (even + 127) / 128 * 128);
 }
 
 Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels,
@@ -155,7 +160,8 @@ Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor&
   if (labels.is_cpu()) check_labels(labels.contiguous(), weight.size(0));
   const bool with_grad =
       at::GradMode::is_enabled() && (h.requires_grad() || weight.requires_grad());
-  return LinearCrossEntropy::apply(h, weight, labels, scale, chunk_tokens, with_grad);
+  return LinearCrossEntropy::apply(h, weight, labels, scale, chunk_tokens, with_grad,
+                                   gradient_dtype(weight));
 }
 
 }  // namespace titan::ops

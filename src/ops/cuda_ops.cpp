@@ -44,10 +44,9 @@ Normed rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 
 NormGradients rms_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const Tensor& inverse_rms, const OptionalTensor& residual) {
-  static const auto op = find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&,
-                                                         const Tensor&, const Tensor&,
-                                                         const OptionalTensor&)>(
-      "titan::rms_norm_backward");
+  static const auto op =
+      find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                      const OptionalTensor&)>("titan::rms_norm_backward");
   auto [dx, dw] = op.call(dy, x, weight, inverse_rms, residual);
   return {dx, dw};
 }
@@ -62,8 +61,9 @@ void rope_packed_(Tensor& packed, const Tensor& cos, const Tensor& sin, int64_t 
 
 Tensor rope_packed_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& cos,
                             const Tensor& sin, bool interleaved) {
-  static const auto op = find<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                     const Tensor&, bool)>("titan::rope_packed_backward");
+  static const auto op =
+      find<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool)>(
+          "titan::rope_packed_backward");
   return op.call(dq, dk, dv, cos, sin, interleaved);
 }
 
@@ -79,16 +79,15 @@ Tensor swiglu_backward(const Tensor& dy, const Tensor& gate_up) {
 
 Tensor cross_entropy_(Tensor& logits, const Tensor& labels, int64_t ignored,
                       const OptionalTensor& scale) {
-  static const auto op = find<Tensor(Tensor&, const Tensor&, int64_t, const OptionalTensor&)>(
-      "titan::cross_entropy_");
+  static const auto op =
+      find<Tensor(Tensor&, const Tensor&, int64_t, const OptionalTensor&)>("titan::cross_entropy_");
   return op.call(logits, labels, ignored, scale);
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, const OptionalTensor& added,
               std::optional<at::ScalarType> dtype) {
-  static const auto op =
-      find<Tensor(const Tensor&, const Tensor&, const OptionalTensor&,
-                  std::optional<at::ScalarType>)>("titan::matmul");
+  static const auto op = find<Tensor(const Tensor&, const Tensor&, const OptionalTensor&,
+                                     std::optional<at::ScalarType>)>("titan::matmul");
   return op.call(a, b, added, dtype);
 }
 

@@ -1,54 +1,34 @@
 #include "ops/stack_rows.h"
 
-#include <torch/csrc/autograd/custom_function.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 namespace titan::ops {
-namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
-// The memory of all of them, or undefined.
-Tensor in_place(at::TensorList parts) {
+Tensor stack_rows(const std::vector<Tensor>& parts) {
+  const at::NoGradGuard no_grad;
   int64_t rows = 0, next = parts[0].storage_offset();
   for (const auto& part : parts) {
     if (!part.is_contiguous() || !part.is_alias_of(parts[0]) || part.storage_offset() != next) {
-      return {};
+      return at::cat(parts);
     }
     next += part.numel();
     rows += part.size(0);
   }
-  // No view in autograd's eyes: the gradient is this function's.
+  // A tensor of its own in autograd's eyes, no view.
   const int64_t columns = parts[0].size(1);
   return at::empty({0}, parts[0].options())
       .set_(parts[0].storage(), parts[0].storage_offset(), {rows, columns}, {columns, 1});
 }
 
-struct StackRows : torch::autograd::Function<StackRows> {
-  static Tensor forward(AutogradContext* ctx, at::TensorList parts) {
-    std::vector<int64_t> rows;
-    for (const auto& part : parts) rows.push_back(part.size(0));
-    ctx->saved_data["rows"] = rows;
-    const Tensor whole = in_place(parts);
-    return whole.defined() ? whole : at::cat(parts);
-  }
-
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    variable_list result;
-    int64_t begin = 0;
-    for (const int64_t rows : ctx->saved_data["rows"].toIntVector()) {
-      result.push_back(grads[0].narrow(0, begin, rows));
-      begin += rows;
-    }
-    return result;
-  }
-};
-
-}  // namespace
-
-Tensor stack_rows(const std::vector<Tensor>& parts) {
-  return StackRows::apply(at::TensorList(parts));
+at::ScalarType gradient_dtype(const Tensor& x) {
+  if (!x.requires_grad() || !at::GradMode::is_enabled()) return x.scalar_type();
+  const auto edge = torch::autograd::impl::gradient_edge(x);
+  if (!edge.function) return x.scalar_type();
+  return c10::typeMetaToScalarType(edge.function->input_metadata(edge.input_nr).options().dtype());
 }
 
 }  // namespace titan::ops

@@ -160,11 +160,19 @@ void ParameterGroup::add(size_t parameter, const Tensor& gradient) {
   add_rows(whole_sum_.view({options_.shard.size(), chunk_numel_}), parameter, gradient);
 }
 
+// No other rank and no host memory has a part in the gradients.
+bool ParameterGroup::is_alone() const {
+  return options_.shard.is_identity() && options_.replicate.is_identity() && !options_.host;
+}
+
+at::ScalarType ParameterGroup::gradient_dtype() const {
+  return is_alone() ? options_.parameter_dtype : options_.compute_dtype;
+}
+
 void ParameterGroup::reduce(const std::vector<Tensor>& gradients, bool last) {
   const at::NoGradGuard no_grad;
   drain();
-  const bool alone = options_.shard.is_identity() && options_.replicate.is_identity();
-  if (alone && last && !options_.host && !whole_sum_.defined() && !chunk_sum_.defined()) {
+  if (is_alone() && last && !whole_sum_.defined() && !chunk_sum_.defined()) {
     only_ = gradients;
     reduce_last_ = has_reduced_ = true;
     return;
@@ -235,8 +243,8 @@ void ParameterGroup::finish() {
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const auto& part = placements_[i].part;
     if (!only.empty()) {
-      leaves_[i].mutable_grad() = only[i].defined() ? only[i].to(options_.parameter_dtype)
-                                                    : at::zeros_like(leaves_[i]);
+      leaves_[i].mutable_grad() =
+          only[i].defined() ? only[i].to(options_.parameter_dtype) : at::zeros_like(leaves_[i]);
       continue;
     }
     leaves_[i].mutable_grad() = chunk_sum_.narrow(0, offsets_[i], part.numel())

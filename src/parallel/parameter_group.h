@@ -64,6 +64,8 @@ class ParameterGroup {
   // True when parameters() are the master buffer itself: nothing is ever gathered or freed.
   bool is_master() const { return is_master_; }
 
+  // The dtype of gradients that reduce() takes without a copy.
+  at::ScalarType gradient_dtype() const;
   // Takes the gradients of one backward pass (undefined: zero) and starts to reduce them. `last`:
   // no further pass of this step.
   void reduce(const std::vector<at::Tensor>& gradients, bool last);
@@ -79,6 +81,7 @@ class ParameterGroup {
   void finish();
 
  private:
+  bool is_alone() const;
   at::Tensor pack(const std::vector<at::Tensor>& gradients) const;
   void add_rows(const at::Tensor& packed, size_t parameter, const at::Tensor& gradient) const;
   std::vector<at::Tensor> unpack(const at::Tensor& gathered) const;

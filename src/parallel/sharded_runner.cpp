@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -83,7 +83,13 @@ void ShardedRunner::hand_out(size_t group) {
   if (!at::GradMode::is_enabled()) return;
   const std::shared_ptr<HandOutNode> node(new HandOutNode(this, group),
                                           torch::autograd::deleteNode);
-  for (auto& output : outputs) torch::autograd::set_history(output, node);
+  for (auto& output : outputs) {
+    // What matters of it is its kind: gradients arrive in the dtype that the group takes.
+    const Tensor like = at::empty({}, output.options().dtype(groups_[group]->gradient_dtype()))
+                            .expand(output.sizes());
+    const auto number = node->add_input_metadata(like);
+    torch::autograd::impl::set_gradient_edge(output, {node, number});
+  }
 }
 
 Tensor ShardedRunner::parameter(const Tensor& stored) {

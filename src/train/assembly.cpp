@@ -47,6 +47,8 @@ std::vector<std::vector<size_t>> deal_to_groups(const models::ModelArgs& args,
   for (size_t i = 0; i < list.size(); ++i) by_order[order(list[i].name)].push_back(i);
   std::vector<std::vector<size_t>> groups;
   for (auto& [number, members] : by_order) {
+    std::ranges::stable_sort(members, {},
+                             [&](size_t i) { return models::memory_order(list[i].name); });
     for (size_t i = 0; i < members.size(); ++i) {
       list[members[i]].group = groups.size();
       list[members[i]].index = i;
@@ -65,8 +67,8 @@ parallel::ShardOptions shard_options(const comm::Mesh& mesh, const AssemblyOptio
                                      const std::shared_ptr<parallel::HostCopies>& host) {
   // What one device holds it need not make again, unless host memory or early updates are to save
   // room.
-  const bool by_default = mesh.shape.pp == 1 &&
-                          (!mesh.fsdp.is_identity() || options.offload || options.early_step);
+  const bool by_default =
+      mesh.shape.pp == 1 && (!mesh.fsdp.is_identity() || options.offload || options.early_step);
   return {.shard = mesh.fsdp,
           .replicate = mesh.dp_replicate,
           .parameter_dtype = options.parameter_dtype,
@@ -176,8 +178,8 @@ TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
                           optim::LossScale(options.compute_dtype == at::kHalf, options.device)};
   state.mesh = mesh;
   state.pipeline = options.pipeline;
-  // On a GPU one process has groups too: a group's parameters lie behind each other, and are cast in
-  // one pass.
+  // On a GPU one process has groups too: a group's parameters lie behind each other, and are cast
+  // in one pass.
   const bool sharded =
       mesh.is_sharded() || options.offload || options.early_step || options.device.is_cuda();
   if (options.pipeline) {

@@ -1,8 +1,8 @@
-// titan's own CUDA operators against plain ATen in float64 on the CPU, forward and gradient. Needs a
-// GPU; skipped without one.
+// titan's own CUDA operators against plain ATen in float64 on the CPU, forward and gradient. Needs
+// a GPU; skipped without one.
 #include <ATen/cuda/CUDAContext.h>
-#include <gtest/gtest.h>
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "device/cuda/operators.h"
 #include "ops/attention.h"
@@ -13,7 +13,6 @@
 #include "ops/recompute.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
-#include "ops/stack_rows.h"
 #include "ops/swiglu.h"
 
 namespace titan::ops {
@@ -78,7 +77,8 @@ TEST_F(CudaOps, RmsNorm) {
 }
 
 TEST_F(CudaOps, RmsNormBackwardAddsTheResidual) {
-  const Tensor x = on_gpu(seeded({70, 512}, at::kBFloat16)), w = on_gpu(seeded({512}, at::kBFloat16));
+  const Tensor x = on_gpu(seeded({70, 512}, at::kBFloat16)),
+               w = on_gpu(seeded({512}, at::kBFloat16));
   const Tensor dy = on_gpu(seeded({70, 512}, at::kBFloat16, 3)),
                residual = on_gpu(seeded({70, 512}, at::kBFloat16, 4));
   const auto normed = cuda::rms_norm(x, w, 1e-6);
@@ -98,12 +98,10 @@ TEST_F(CudaOps, RopeOfPackedProjections) {
           if (table_per_row) table_shape.insert(table_shape.begin(), kBatch);
           const Tensor angles = seeded(table_shape, at::kDouble, 5);
           const Tensor cos = angles.cos().to(at::kFloat), sin = angles.sin().to(at::kFloat);
-          const Tensor packed =
-              seeded({kBatch, kTokens, (kHeads + 2 * kKeys) * head_dim}, dtype);
+          const Tensor packed = seeded({kBatch, kTokens, (kHeads + 2 * kKeys) * head_dim}, dtype);
           const auto turned = [&](const Tensor& x, int64_t begin, int64_t count, double sign) {
-            const Tensor heads = x.to(at::kDouble)
-                                     .view({kBatch, kTokens, -1, head_dim})
-                                     .narrow(2, begin, count);
+            const Tensor heads =
+                x.to(at::kDouble).view({kBatch, kTokens, -1, head_dim}).narrow(2, begin, count);
             return reference::rope(heads, cos, sin * sign, interleaved);
           };
           const auto what = fmt::format("head_dim {}, interleaved {}, table per row {}, {}",
@@ -124,9 +122,9 @@ TEST_F(CudaOps, RopeOfPackedProjections) {
           const auto part = [&](int64_t begin, int64_t count) {
             return by_head.narrow(2, begin, count).contiguous();
           };
-          const Tensor back = cuda::rope_packed_backward(
-              part(0, kHeads), part(kHeads, kKeys), part(kHeads + kKeys, kKeys), on_gpu(cos),
-              on_gpu(sin), interleaved);
+          const Tensor back = cuda::rope_packed_backward(part(0, kHeads), part(kHeads, kKeys),
+                                                         part(kHeads + kKeys, kKeys), on_gpu(cos),
+                                                         on_gpu(sin), interleaved);
           EXPECT_LE(distance(back.cpu(), expected(-1)), tolerance(dtype)) << what << ", back";
         }
       }
@@ -136,9 +134,10 @@ TEST_F(CudaOps, RopeOfPackedProjections) {
 
 TEST_F(CudaOps, SwiGlu) {
   for (const auto dtype : kDtypes) {
-    for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
-             {1, 8}, {3, 24}, {100, 768}, {33, 5632}}) {
-      const Tensor gate_up = seeded({rows, 2 * width}, dtype) * 3, dy = seeded({rows, width}, dtype, 2);
+    for (const auto& [rows, width] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 8}, {3, 24}, {100, 768}, {33, 5632}}) {
+      const Tensor gate_up = seeded({rows, 2 * width}, dtype) * 3,
+                   dy = seeded({rows, width}, dtype, 2);
       Tensor wide = gate_up.to(at::kDouble).set_requires_grad(true);
       const Tensor want = reference::swiglu(wide.narrow(1, 0, width), wide.narrow(1, width, width));
       want.backward(dy.to(at::kDouble));
@@ -161,16 +160,15 @@ TEST_F(CudaOps, CrossEntropy) {
       labels[2] = kIgnoredLabel;
       const Tensor scale = at::full({}, 0.125);
       Tensor wide = logits.to(at::kDouble).set_requires_grad(true);
-      const Tensor want = at::nll_loss(wide.log_softmax(1), labels, {}, at::Reduction::None,
-                                       kIgnoredLabel);
+      const Tensor want =
+          at::nll_loss(wide.log_softmax(1), labels, {}, at::Reduction::None, kIgnoredLabel);
       (want.sum() * 0.125).backward();
       const auto what = fmt::format("{} words, {}", vocab, c10::toString(dtype));
       Tensor gpu = on_gpu(logits);
       const Tensor untouched =
           cuda::cross_entropy_(gpu, on_gpu(labels), kIgnoredLabel, std::nullopt);
       EXPECT_TRUE(at::equal(gpu.cpu(), logits)) << what;
-      const Tensor losses =
-          cuda::cross_entropy_(gpu, on_gpu(labels), kIgnoredLabel, on_gpu(scale));
+      const Tensor losses = cuda::cross_entropy_(gpu, on_gpu(labels), kIgnoredLabel, on_gpu(scale));
       EXPECT_TRUE(at::equal(losses, untouched)) << what;
       EXPECT_LE(distance(losses.cpu(), want.detach()), 1e-5) << what;
       EXPECT_LE(distance(gpu.cpu(), wide.grad()), tolerance(dtype)) << what;
@@ -237,8 +235,10 @@ std::pair<Tensor, Tensor> tables(const Sizes& s) {
 
 Tensor fused_attention(const Inputs& in, const Sizes& s) {
   const auto [cos, sin] = tables(s);
-  return attention_half(in[0], {in[1], in[2], in[3], on_gpu(cos), on_gpu(sin), s.heads, s.kv_heads,
-                                s.head_dim, 1e-5, s.interleaved});
+  const int64_t q = s.heads * s.head_dim, k = s.kv_heads * s.head_dim;
+  const auto part = [&](int64_t begin, int64_t rows) { return in[2].narrow(0, begin, rows); };
+  return attention_half(in[0], {in[1], part(0, q), part(q, k), part(q + k, k), in[3], on_gpu(cos),
+                                on_gpu(sin), s.heads, s.kv_heads, s.head_dim, 1e-5, s.interleaved});
 }
 
 Tensor plain_attention(const Inputs& in, const Sizes& s) {
@@ -249,15 +249,16 @@ Tensor plain_attention(const Inputs& in, const Sizes& s) {
     const Tensor x = packed.narrow(2, begin, count);
     return (turn ? reference::rope(x, cos, sin, s.interleaved) : x).transpose(1, 2);
   };
-  const Tensor seen = reference::attention(heads(0, s.heads, true),
-                                           heads(s.heads, s.kv_heads, true),
-                                           heads(s.heads + s.kv_heads, s.kv_heads, false),
-                                           std::nullopt);
+  const Tensor seen =
+      reference::attention(heads(0, s.heads, true), heads(s.heads, s.kv_heads, true),
+                           heads(s.heads + s.kv_heads, s.kv_heads, false), std::nullopt);
   return in[0] + at::linear(seen.transpose(1, 2).flatten(2), in[3]);
 }
 
-constexpr Sizes kSizes[] = {{2, 64, 4, 4, 16, 64, true},    {1, 33, 8, 2, 64, 128, true},
-                            {2, 128, 4, 1, 128, 256, false}, {3, 1, 2, 2, 32, 64, false},
+constexpr Sizes kSizes[] = {{2, 64, 4, 4, 16, 64, true},
+                            {1, 33, 8, 2, 64, 128, true},
+                            {2, 128, 4, 1, 128, 256, false},
+                            {3, 1, 2, 2, 32, 64, false},
                             {1, 300, 6, 3, 64, 384, true}};
 
 TEST_F(CudaOps, AttentionHalf) {
@@ -282,7 +283,8 @@ Inputs feed_forward_values(int64_t tokens, int64_t dim, int64_t hidden) {
 }
 
 Tensor fused_feed_forward(const Inputs& in) {
-  return feed_forward_half(in[0], {in[1], in[2], in[3], 1e-5});
+  const auto parts = in[2].chunk(2, 0);
+  return feed_forward_half(in[0], {in[1], parts[0], parts[1], in[3], 1e-5});
 }
 
 TEST_F(CudaOps, FeedForwardHalf) {
@@ -334,7 +336,8 @@ TEST_F(CudaOps, HalvesAreRecomputedBitForBit) {
 }
 
 TEST_F(CudaOps, LinearCrossEntropyInChunks) {
-  const Tensor labels = (at::arange(50, at::kLong) * 31 % 1000).index_fill(0, at::tensor({4}, at::kLong), kIgnoredLabel);
+  const Tensor labels = (at::arange(50, at::kLong) * 31 % 1000)
+                            .index_fill(0, at::tensor({4}, at::kLong), kIgnoredLabel);
   for (const int64_t chunk : {50, 16}) {
     compare(
         [&](const Inputs& in) {

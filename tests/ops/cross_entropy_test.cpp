@@ -138,7 +138,9 @@ TEST(LinearCrossEntropy, RefusesLabelsOutsideTheVocabulary) {
 
 TEST(LinearCrossEntropy, LargeVocabulariesAreChunkedByThemselves) {
   EXPECT_EQ(loss_chunk_tokens(16384, 128256, 0, true), 523);
-  EXPECT_EQ(loss_chunk_tokens(16384, 128256, 0, false), 4185);
+  EXPECT_EQ(loss_chunk_tokens(16384, 128256, 0, false), 4096);
+  EXPECT_EQ(loss_chunk_tokens(9000, 128256, 0, false), 3072);
+  EXPECT_EQ(loss_chunk_tokens(100, 128256, 0, false), 100);
   EXPECT_EQ(loss_chunk_tokens(100, 128256, 0, true), 100);
   EXPECT_EQ(loss_chunk_tokens(4096, 2048, 0, true), 4096);
   EXPECT_EQ(loss_chunk_tokens(4096, 2048, 77, true), 77);

@@ -20,10 +20,14 @@ void check(cublasStatus_t status, const char* what) {
 
 cudaDataType_t cuda_type(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return CUDA_R_32F;
-    case at::kBFloat16: return CUDA_R_16BF;
-    case at::kHalf: return CUDA_R_16F;
-    default: throw InternalError("[internal] no matrix product of this dtype");
+    case at::kFloat:
+      return CUDA_R_32F;
+    case at::kBFloat16:
+      return CUDA_R_16BF;
+    case at::kHalf:
+      return CUDA_R_16F;
+    default:
+      fail_check(__FILE__, __LINE__, "a dtype with matrix products", c10::toString(type));
   }
 }
 
@@ -98,11 +102,10 @@ const Matmul::Plan& Matmul::plan_for(const Shape& shape) {
   if (slot) return *slot;
   if (!handle_) check(cublasLtCreate(&handle_), "start");
   auto plan = std::make_unique<Plan>(shape);
-  check(cublasLtMatmulDescCreate(
-            &plan->description,
-            shape.in == at::kFloat && shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                 : CUBLAS_COMPUTE_32F,
-            CUDA_R_32F),
+  check(cublasLtMatmulDescCreate(&plan->description,
+                                 shape.in == at::kFloat && shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                      : CUBLAS_COMPUTE_32F,
+                                 CUDA_R_32F),
         "describe a product");
   const auto transpose = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const cublasOperation_t first = transpose(shape.b_transposed),
@@ -148,11 +151,11 @@ void Matmul::product(const Tensor& a, const Tensor& b, const std::optional<Tenso
   const auto as = stored(a), bs = stored(b), ds = stored(out);
   const auto cs = added ? stored(*added) : ds;
   TITAN_CHECK(!cs.transposed && !ds.transposed, "the result of a product is row-major");
-  const Plan& plan = plan_for({a.size(0), b.size(1), a.size(1), as.leading, bs.leading, cs.leading,
-                               ds.leading, as.transposed, bs.transposed, added.has_value(),
-                               a.scalar_type(), out.scalar_type(),
-                               at::globalContext().allowTF32CuBLAS(), alignment(a), alignment(b),
-                               alignment(added ? *added : out), alignment(out)});
+  const Plan& plan =
+      plan_for({a.size(0), b.size(1), a.size(1), as.leading, bs.leading, cs.leading, ds.leading,
+                as.transposed, bs.transposed, added.has_value(), a.scalar_type(), out.scalar_type(),
+                at::globalContext().allowTF32CuBLAS(), alignment(a), alignment(b),
+                alignment(added ? *added : out), alignment(out)});
   const float one = 1, beta = added ? 1.0f : 0.0f;
   const auto stream = c10::cuda::getCurrentCUDAStream(out.device().index());
   const auto workspace = c10::cuda::CUDACachingAllocator::get()->allocate(kWorkspaceBytes);

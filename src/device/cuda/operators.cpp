@@ -20,10 +20,14 @@ using OptionalTensor = std::optional<Tensor>;
 
 Element element_of(const Tensor& x) {
   switch (x.scalar_type()) {
-    case at::kFloat: return Element::kFloat32;
-    case at::kBFloat16: return Element::kBFloat16;
-    case at::kHalf: return Element::kFloat16;
-    default: throw InternalError("[internal] no CUDA kernel for this dtype");
+    case at::kFloat:
+      return Element::kFloat32;
+    case at::kBFloat16:
+      return Element::kBFloat16;
+    case at::kHalf:
+      return Element::kFloat16;
+    default:
+      fail_check(__FILE__, __LINE__, "a dtype with CUDA kernels", c10::toString(x.scalar_type()));
   }
 }
 
@@ -32,9 +36,9 @@ cudaStream_t stream_of(const Tensor& x) {
 }
 
 void check_whole(const Tensor& x, const char* name) {
-  TITAN_CHECK(x.is_cuda() && x.is_contiguous() &&
-                  reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0,
-              "{} is not contiguous on a GPU, or starts between multiples of 16 bytes", name);
+  TITAN_CHECK(
+      x.is_cuda() && x.is_contiguous() && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0,
+      "{} is not contiguous on a GPU, or starts between multiples of 16 bytes", name);
 }
 
 void check_alike(const Tensor& x, const Tensor& y, const char* name) {
@@ -179,9 +183,8 @@ Tensor swiglu_backward(const Tensor& dy, const Tensor& gate_up) {
 Tensor cross_entropy(Tensor& logits, const Tensor& labels, int64_t ignored,
                      const OptionalTensor& scale) {
   check_whole(logits, "logits");
-  check_whole(labels, "labels");
-  TITAN_CHECK(logits.dim() == 2 && labels.numel() == logits.size(0) &&
-                  labels.scalar_type() == at::kLong &&
+  TITAN_CHECK(logits.dim() == 2 && labels.is_cuda() && labels.is_contiguous() &&
+                  labels.numel() == logits.size(0) && labels.scalar_type() == at::kLong &&
                   (!scale || (scale->numel() == 1 && scale->scalar_type() == at::kFloat)),
               "{} labels for {} logits", labels.numel(), logits.numel());
   const CUDAGuard guard(logits.device());
@@ -240,11 +243,11 @@ Operators::Operators()
                          std::optional<at::ScalarType> dtype) {
         check_product(a, b);
         const CUDAGuard guard(a.device());
-        Tensor out = at::empty({a.size(0), b.size(1)},
-                               a.options().dtype(dtype.value_or(a.scalar_type())));
-        TITAN_CHECK(!added || (added->sizes() == out.sizes() &&
-                               added->scalar_type() == out.scalar_type()),
-                    "{} elements added to {}", added->numel(), out.numel());
+        Tensor out =
+            at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype.value_or(a.scalar_type())));
+        TITAN_CHECK(
+            !added || (added->sizes() == out.sizes() && added->scalar_type() == out.scalar_type()),
+            "{} elements added to {}", added->numel(), out.numel());
         if (out.numel() > 0) matmul->product(a, b, added, out);
         return out;
       });

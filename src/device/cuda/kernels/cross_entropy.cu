@@ -27,9 +27,9 @@ struct Softmax {
       sum *= exp2f((maximum - most) * kLog2E);
       maximum = most;
     }
-    const float base = maximum * kLog2E;
+    // The difference first: logits near the largest number must not overflow.
 #pragma unroll
-    for (const float value : values) sum += exp2f(value * kLog2E - base);
+    for (const float value : values) sum += exp2f((value - maximum) * kLog2E);
   }
 };
 
@@ -60,7 +60,7 @@ __device__ __forceinline__ Softmax over_block(Softmax mine, float* maxima, float
 // kStep: elements a thread reads at once, those of a vector or 1.
 template <class T, int kStep>
 __global__ void __launch_bounds__(1024)
-    rows_of(T* __restrict__ logits, const int64_t* __restrict__ labels, int64_t ignored,
+    cross_entropy_rows(T* __restrict__ logits, const int64_t* __restrict__ labels, int64_t ignored,
             const float* __restrict__ scale, int64_t vocab, float* __restrict__ losses) {
   __shared__ float maxima[32], sums[32];
   const int64_t row = blockIdx.x;
@@ -108,12 +108,12 @@ __global__ void __launch_bounds__(1024)
   if (threadIdx.x == 0) losses[row] = all.maximum + logf(all.sum) - target;
   if (!scale) return;
   const float factor = *scale;
-  const float share = factor / all.sum, base = all.maximum * kLog2E;
+  const float share = factor / all.sum;
 #pragma unroll 4
   for (int64_t step = threadIdx.x; step < steps; step += blockDim.x) {
     read(step, values);
 #pragma unroll
-    for (float& value : values) value = exp2f(value * kLog2E - base) * share;
+    for (float& value : values) value = exp2f((value - all.maximum) * kLog2E) * share;
     if (label / kStep == step) {
       const int place = static_cast<int>(label % kStep);
 #pragma unroll
@@ -137,7 +137,7 @@ void cross_entropy(Element element, void* logits, const int64_t* labels, int64_t
       const int64_t steps = vocab / kStep;
       const unsigned threads =
           steps >= 1024 ? 1024u : static_cast<unsigned>((steps + 31) / 32 * 32);
-      rows_of<T, kStep><<<static_cast<unsigned>(rows), threads, 0, stream>>>(
+      cross_entropy_rows<T, kStep><<<static_cast<unsigned>(rows), threads, 0, stream>>>(
           static_cast<T*>(logits), labels, ignored, scale, vocab, losses);
     };
     if (vocab % kPerVector<T> == 0) {

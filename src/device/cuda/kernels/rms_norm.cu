@@ -11,7 +11,7 @@ inline constexpr int kBlock = kRowThreads * kRowsPerBlock<kRowThreads>;
 
 template <class T, int kRowThreads, int kVectors>
 __global__ void __launch_bounds__(kBlock<kRowThreads>)
-    forward(const T* __restrict__ x, const T* __restrict__ weight, float eps, int64_t rows,
+    norm_forward(const T* __restrict__ x, const T* __restrict__ weight, float eps, int64_t rows,
             int vectors, T* __restrict__ y, float* __restrict__ inverse_rms) {
   __shared__ float space[kBlock<kRowThreads> / 32];
   const int lane = static_cast<int>(threadIdx.x) % kRowThreads;
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>)
 // next row is on its way while one is worked on.
 template <class T, int kRowThreads, int kVectors>
 __global__ void __launch_bounds__(kBlock<kRowThreads>)
-    backward(const T* __restrict__ dy, const T* __restrict__ x, const T* __restrict__ weight,
+    norm_backward(const T* __restrict__ dy, const T* __restrict__ x, const T* __restrict__ weight,
              const float* __restrict__ inverse_rms, const T* __restrict__ residual, int64_t rows,
              int vectors, T* __restrict__ dx, float* __restrict__ partial) {
   constexpr int kN = kPerVector<T>;
@@ -196,7 +196,7 @@ void rms_norm(Element element, const void* x, const void* weight, double eps, in
     const int64_t vectors = dim / kPerVector<T>;
     with_shape(vectors, [&](auto threads, auto per_thread) {
       constexpr int kThreads = decltype(threads)::value;
-      forward<T, kThreads, decltype(per_thread)::value>
+      norm_forward<T, kThreads, decltype(per_thread)::value>
           <<<blocks_for(rows, kRowsPerBlock<kThreads>), kBlock<kThreads>, 0, stream>>>(
               static_cast<const T*>(x), static_cast<const T*>(weight), static_cast<float>(eps),
               rows, static_cast<int>(vectors), static_cast<T*>(y), inverse_rms);
@@ -221,7 +221,7 @@ void rms_norm_backward(Element element, const void* dy, const void* x, const voi
     const int64_t vectors = dim / kPerVector<T>;
     with_shape(vectors, [&](auto threads, auto per_thread) {
       constexpr int kThreads = decltype(threads)::value;
-      backward<T, kThreads, decltype(per_thread)::value>
+      norm_backward<T, kThreads, decltype(per_thread)::value>
           <<<backward_blocks(vectors, rows), kBlock<kThreads>, 0, stream>>>(
               static_cast<const T*>(dy), static_cast<const T*>(x), static_cast<const T*>(weight),
               inverse_rms, static_cast<const T*>(residual), rows, static_cast<int>(vectors),

@@ -9,7 +9,7 @@ __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + __expf
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    forward(const T* __restrict__ gate_up, int64_t rows, int vectors, T* __restrict__ y) {
+    swiglu_forward(const T* __restrict__ gate_up, int64_t rows, int vectors, T* __restrict__ y) {
   const int64_t work = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (work >= rows * vectors) return;
   const int64_t row = work / vectors, at = work % vectors;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads)
 // With s = sigmoid(gate): d silu / d gate = s (1 + gate (1 - s)).
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    backward(const T* __restrict__ dy, const T* __restrict__ gate_up, int64_t rows, int vectors,
+    swiglu_backward_rows(const T* __restrict__ dy, const T* __restrict__ gate_up, int64_t rows, int vectors,
              T* __restrict__ d_gate_up) {
   const int64_t work = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (work >= rows * vectors) return;
@@ -50,7 +50,7 @@ void swiglu(Element element, const void* gate_up, int64_t rows, int64_t width, v
   with_element(element, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const int64_t vectors = width / kPerVector<T>;
-    forward<T><<<blocks_for(rows * vectors, kThreads), kThreads, 0, stream>>>(
+    swiglu_forward<T><<<blocks_for(rows * vectors, kThreads), kThreads, 0, stream>>>(
         static_cast<const T*>(gate_up), rows, static_cast<int>(vectors), static_cast<T*>(y));
   });
 }
@@ -60,7 +60,7 @@ void swiglu_backward(Element element, const void* dy, const void* gate_up, int64
   with_element(element, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const int64_t vectors = width / kPerVector<T>;
-    backward<T><<<blocks_for(rows * vectors, kThreads), kThreads, 0, stream>>>(
+    swiglu_backward_rows<T><<<blocks_for(rows * vectors, kThreads), kThreads, 0, stream>>>(
         static_cast<const T*>(dy), static_cast<const T*>(gate_up), rows,
         static_cast<int>(vectors), static_cast<T*>(d_gate_up));
   });
