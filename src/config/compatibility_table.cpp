@@ -1,5 +1,7 @@
 // The rows of the compatibility table, in the order of the schema. Kept apart from the code that
 // reads it; one row a line group, so that a new feature is one edited row.
+#include <algorithm>
+
 #include "config/compatibility.h"
 
 namespace titan::config {
@@ -33,6 +35,11 @@ constexpr const char* kOwn = "titan's own key";
 constexpr const char* kOwnZh = "titan 自有的键";
 
 bool has(const std::string& text) { return !text.empty(); }
+
+bool has_float8(const JobConfig& config) {
+  return std::ranges::find(config.model.converters, "quantize.linear.float8") !=
+         config.model.converters.end();
+}
 
 // clang-format off
 constexpr Row kRows[] = {
@@ -74,11 +81,12 @@ constexpr Row kRows[] = {
      "debugmodel_moe"},
     {"model.hf_assets_path", kYes},
     {"model.tokenizer_path", kYes, "older name: sets model.hf_assets_path", "旧名称：设置 model.hf_assets_path"},
-    {"model.converters", kNotBuilt, "float8 and MXFP8 are not built; float8 means quantize.linear.float8",
-     "尚未实现 float8 与 MXFP8；float8 等同于 quantize.linear.float8", [](C c) { return !c.model.converters.empty(); },
-     "quantize.linear.float8"},
-    {"model.print_after_conversion", kNoEffect, "no converter is built, so nothing changes the model",
-     "没有可用的转换器，模型不变"},
+    {"model.converters", kPartly, "built: quantize.linear.float8 (also float8) on NVIDIA GPUs, with data parallelism; not built: MXFP8, experts",
+     "已实现：NVIDIA GPU 上、数据并行的 quantize.linear.float8（也可写 float8）；未实现：MXFP8、专家层",
+     [](C c) { return std::ranges::any_of(c.model.converters, [](auto& name) { return name != "quantize.linear.float8"; }); },
+     "quantize.linear.mx"},
+    {"model.print_after_conversion", kNoEffect, "the layers stay what they are, their products change",
+     "层本身不变，只改变其矩阵乘法"},
     {"model.args.dim", kYes, kOwn, kOwnZh},
     {"model.args.n_layers", kYes, kOwn, kOwnZh},
     {"model.args.n_heads", kYes, kOwn, kOwnZh},
@@ -199,11 +207,22 @@ constexpr Row kRows[] = {
     {"compile.components", kNoEffect, "belongs to compile.enable", "属于 compile.enable"},
     {"compile.backend", kNoEffect, "titan has no tracing compiler", "titan 不使用跟踪编译器"},
     // [quantize]
-    {"quantize.linear.float8.enable_fsdp_float8_all_gather", kNoEffect, kConverters, kConvertersZh},
-    {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", kNoEffect, kConverters, kConvertersZh},
-    {"quantize.linear.float8.recipe_name", kNoEffect, kConverters, kConvertersZh},
-    {"quantize.linear.float8.filter_fqns", kNoEffect, kConverters, kConvertersZh},
-    {"quantize.linear.float8.emulate", kNoEffect, kConverters, kConvertersZh},
+    {"quantize.linear.float8.enable_fsdp_float8_all_gather", kNoEffect, "parameters are gathered in the dtype of the computation", "参数以计算精度聚合"},
+    {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", kNoEffect, "scales are computed where weights are cast",
+     "缩放系数在转换权重时计算"},
+    {"quantize.linear.float8.recipe_name", kPartly, "built: tensorwise", "已实现：tensorwise",
+     [](C c) { return has_float8(c) && c.quantize.linear.float8.recipe_name.value_or("tensorwise") != "tensorwise"; }, "rowwise"},
+    {"quantize.linear.float8.filter_fqns", kPartly,
+     "must name output, whose product is not built in float8; auto_filter_small_kn is not built",
+     "必须包含 output（其乘法尚无 float8 实现）；未实现 auto_filter_small_kn",
+     [](C c) {
+       const auto& filters = c.quantize.linear.float8.filter_fqns;
+       const auto has = [&](const char* name) { return std::ranges::find(filters, name) != filters.end(); };
+       return has_float8(c) && (!has("output") || has("auto_filter_small_kn"));
+     },
+     "[]"},
+    {"quantize.linear.float8.emulate", kNotBuilt, "float8 products run on GPUs that have them", "float8 乘法只在支持的 GPU 上运行",
+     [](C c) { return has_float8(c) && c.quantize.linear.float8.emulate; }, "true"},
     {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", kNoEffect, kConverters, kConvertersZh},
     {"quantize.linear.mx.recipe_name", kNoEffect, kConverters, kConvertersZh},
     {"quantize.linear.mx.filter_fqns", kNoEffect, kConverters, kConvertersZh},

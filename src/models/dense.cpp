@@ -1,5 +1,6 @@
 #include "models/dense.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -27,15 +28,26 @@ nn::AttentionSizes attention_sizes(const ModelArgs& args) {
           args.rope_style == RopeStyle::kInterleaved};
 }
 
-Tensor block_forward(const DenseBlock& block, const ModelArgs& args, const Tensor& x,
+// Weights that are read as one matrix are in float8 together or not at all.
+ops::Float8Products float8_products(const nn::BlockRunner& runner, const std::string& prefix,
+                                    std::initializer_list<const char*> into, const char* out_of) {
+  return {.into = std::ranges::all_of(
+              into, [&](const char* name) { return runner.in_float8(prefix + name); }),
+          .out_of = runner.in_float8(prefix + out_of)};
+}
+
+Tensor block_forward(const DenseBlock& block, int64_t layer, const ModelArgs& args, const Tensor& x,
                      nn::BlockRunner& runner, const nn::RotaryTables& rotary,
                      const nn::CacheView& view) {
   const nn::Axes& axes = runner.axes();
+  const std::string prefix = "layers." + std::to_string(layer);
   const Tensor h =
       nn::attention_half(runner.parameter(block.attention_norm), block.attention.with(runner),
-                         attention_sizes(args), x, rotary, axes, view);
-  return nn::feed_forward_half(runner.parameter(block.ffn_norm), args.norm_eps,
-                               block.feed_forward.with(runner), h, axes);
+                         attention_sizes(args), x, rotary, axes, view,
+                         float8_products(runner, prefix + ".attention.", {"wq", "wk", "wv"}, "wo"));
+  return nn::feed_forward_half(
+      runner.parameter(block.ffn_norm), args.norm_eps, block.feed_forward.with(runner), h, axes,
+      float8_products(runner, prefix + ".feed_forward.", {"w1", "w3"}, "w2"));
 }
 
 // [B, 1, T, length + T]: a token sees itself and what came before it, except left padding. Padding
@@ -115,8 +127,8 @@ Tensor DenseModel::run_blocks(const Tensor& input, nn::BlockRunner& runner,
     block_view.layer = static_cast<int64_t>(i);
     x = runner.run(part_.first_layer + static_cast<int64_t>(i), x,
                    [this, i, &runner, rotary, block_view](const Tensor& block_input) {
-                     return block_forward(blocks_[i], args_, block_input, runner, rotary,
-                                          block_view);
+                     return block_forward(blocks_[i], part_.first_layer + static_cast<int64_t>(i),
+                                          args_, block_input, runner, rotary, block_view);
                    });
   }
   return part_.norm ? ops::rms_norm(x, runner.parameter(norm_), args_.norm_eps) : x;

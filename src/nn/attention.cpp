@@ -1,10 +1,11 @@
 #include "nn/attention.h"
 
+#include <c10/core/GradMode.h>
+
 #include "base/error.h"
 #include "nn/heads.h"
 #include "nn/parallel_linear.h"
 #include "ops/attention.h"
-#include "ops/block_halves.h"
 #include "ops/deferred.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -88,7 +89,7 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
 
 Tensor attention_half(const Tensor& norm, const Attention& p, const AttentionSizes& sizes,
                       const Tensor& x, const RotaryTables& rotary, const Axes& axes,
-                      const CacheView& view) {
+                      const CacheView& view, ops::Float8Products float8) {
   if (is_fused(p, sizes, x, axes, view)) {
     return ops::attention_half(x, {.norm = norm,
                                    .wq = p.wq,
@@ -101,8 +102,11 @@ Tensor attention_half(const Tensor& norm, const Attention& p, const AttentionSiz
                                    .kv_heads = sizes.num_kv_heads,
                                    .head_dim = sizes.head_dim,
                                    .eps = sizes.norm_eps,
-                                   .interleaved_rope = sizes.interleaved_rope});
+                                   .interleaved_rope = sizes.interleaved_rope,
+                                   .float8 = float8});
   }
+  TITAN_CHECK(!at::GradMode::is_enabled() || !(float8.into || float8.out_of),
+              "float8 products of attention in a layout without them");
   return x + attention(p, sizes, ops::rms_norm(x, norm, sizes.norm_eps), rotary, axes, view);
 }
 

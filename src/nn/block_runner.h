@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <string>
 
 #include "nn/axes.h"
 #include "ops/deferred.h"
@@ -32,6 +33,12 @@ class BlockRunner {
   virtual at::Tensor table(const at::Tensor& stored) { return parameter(stored); }
   virtual at::ScalarType compute_dtype() const = 0;
   virtual const Axes& axes() const = 0;
+  // Whether the products of the linear layer called `module` ("layers.3.attention.wq") are computed
+  // in float8.
+  virtual bool in_float8(const std::string& module) const {
+    static_cast<void>(module);
+    return false;
+  }
 
   // Where weight gradients that are put off go; null: none can be.
   virtual ops::WeightGradientSink* weight_gradient_sink() { return nullptr; }

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "nn/block_runner.h"
+#include "ops/block_halves.h"
 
 namespace titan::nn {
 
@@ -19,6 +20,7 @@ struct FeedForward {
 // the same shape; norm [dim]; the hidden dimension is split over the tensor-parallel ranks. The
 // result is the last thing its block computes: a recomputed block leaves it out.
 at::Tensor feed_forward_half(const at::Tensor& norm, double eps, const FeedForward& p,
-                             const at::Tensor& x, const Axes& axes);
+                             const at::Tensor& x, const Axes& axes,
+                             ops::Float8Products float8 = {});
 
 }  // namespace titan::nn

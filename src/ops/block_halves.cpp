@@ -15,15 +15,72 @@ namespace {
 
 using at::SDPBackend;
 using at::Tensor;
+using cuda::Float8Format;
+using cuda::Float8Order;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor rows_of(const Tensor& x) { return x.flatten(0, -2); }
 
-// Of a product x w^T with gradient dy.
-Tensor weight_gradient(const Tensor& dy, const Tensor& x, at::ScalarType dtype) {
-  return cuda::matmul(rows_of(dy).t(), rows_of(x), std::nullopt, dtype);
-}
+// A product x w^T of rows of x, in x's dtype or in float8, with what its gradients need.
+class Product {
+ public:
+  // Tensors that save() adds.
+  static constexpr size_t kKept = 4;
+
+  Product(const Tensor& x, const Tensor& w, bool float8) : float8_(float8) {
+    if (!float8) {
+      x_ = rows_of(x);
+      w_ = w;
+      return;
+    }
+    const auto values = cuda::float8_cast(rows_of(x), Float8Format::kE4M3, Float8Order::kBoth);
+    const auto weights = cuda::float8_cast(w, Float8Format::kE4M3, Float8Order::kBoth);
+    x_ = values.by_column;
+    w_ = weights.by_column;
+    x_scale_ = values.scale;
+    w_scale_ = weights.scale;
+    x_rows_ = values.by_row;
+    w_rows_ = weights.by_row;
+  }
+  // From what was saved, for the gradients.
+  Product(const variable_list& saved, size_t first, bool float8)
+      : float8_(float8),
+        x_(saved[first]),
+        w_(saved[first + 1]),
+        x_scale_(saved[first + 2]),
+        w_scale_(saved[first + 3]) {}
+
+  void save(variable_list& list) const { list.insert(list.end(), {x_, w_, x_scale_, w_scale_}); }
+
+  // [rows, out] (+ added)
+  Tensor compute(at::ScalarType dtype, const std::optional<Tensor>& added = std::nullopt) const {
+    if (!float8_) return cuda::matmul(x_, w_.t(), added);
+    return cuda::float8_matmul(x_rows_, x_scale_, w_rows_, w_scale_, added, dtype,
+                               /*fast_sums=*/true);
+  }
+
+  struct Gradients {
+    Tensor dx, dw;  // [rows, in], [out, in]
+  };
+  Gradients gradients(const Tensor& dy_in, at::ScalarType dw_dtype) const {
+    const Tensor dy = rows_of(dy_in);
+    if (!float8_) {
+      return {cuda::matmul(dy, w_), cuda::matmul(dy.t(), x_, std::nullopt, dw_dtype)};
+    }
+    const auto d = cuda::float8_cast(dy, Float8Format::kE5M2, Float8Order::kBoth);
+    return {cuda::float8_matmul(d.by_row, d.scale, w_, w_scale_, std::nullopt, dy.scalar_type(),
+                                /*fast_sums=*/false),
+            cuda::float8_matmul(d.by_column, d.scale, x_, x_scale_, std::nullopt, dw_dtype,
+                                /*fast_sums=*/false)};
+  }
+
+ private:
+  bool float8_;
+  Tensor x_, w_;              // float8: by column
+  Tensor x_scale_, w_scale_;  // float8 only
+  Tensor x_rows_, w_rows_;    // float8 only, for compute()
+};
 
 // Queries, keys, values as the attention kernels take them, [B, heads, T, head_dim], in packed
 // [B, T, width].
@@ -84,10 +141,10 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
                         const AttentionHalf& p, at::ScalarType gradients) {
     const Tensor w_qkv = stack_rows({wq, wk, wv});
     const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, p.eps);
+    const Product into(normed, w_qkv, p.float8.into);
     const Tensor packed =
         output_for_replay(Replay::kOutputNeeded, {x.size(0), x.size(1), w_qkv.size(0)}, x, [&] {
-          Tensor y =
-              cuda::matmul(rows_of(normed), w_qkv.t()).view({x.size(0), x.size(1), w_qkv.size(0)});
+          Tensor y = into.compute(x.scalar_type()).view({x.size(0), x.size(1), w_qkv.size(0)});
           cuda::rope_packed_(y, p.cos, p.sin, p.heads, p.kv_heads, p.head_dim, p.interleaved_rope);
           return y;
         });
@@ -104,8 +161,22 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
     const Attended attended{part(&Attended::out), part(&Attended::logsumexp), part(&Attended::seed),
                             part(&Attended::offset)};
     const Tensor seen = attended.out.transpose(1, 2).flatten(2);
-    ctx->save_for_backward({x, norm, w_qkv, w_out, p.cos, p.sin, normed, inverse_rms, packed,
-                            attended.out, attended.logsumexp, attended.seed, attended.offset});
+    const Product out_of(seen, w_out, p.float8.out_of);
+    variable_list saved{x,
+                        norm,
+                        p.cos,
+                        p.sin,
+                        inverse_rms,
+                        packed,
+                        attended.out,
+                        attended.logsumexp,
+                        attended.seed,
+                        attended.offset};
+    into.save(saved);
+    out_of.save(saved);
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["into"] = p.float8.into;
+    ctx->saved_data["out_of"] = p.float8.out_of;
     ctx->saved_data["kernel"] = static_cast<int64_t>(kernel);
     ctx->saved_data["gradients"] = gradients;
     ctx->saved_data["heads"] = p.heads;
@@ -113,37 +184,35 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
     ctx->saved_data["head_dim"] = p.head_dim;
     ctx->saved_data["interleaved"] = p.interleaved_rope;
     return output_for_replay(Replay::kOutputNeeded, x.sizes(), x, [&] {
-      return cuda::matmul(rows_of(seen), w_out.t(), rows_of(x)).view(x.sizes());
+      return out_of.compute(x.scalar_type(), rows_of(x)).view(x.sizes());
     });
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const Tensor &x = saved[0], &norm = saved[1], &w_qkv = saved[2], &w_out = saved[3],
-                 &cos = saved[4], &sin = saved[5], &normed = saved[6], &inverse_rms = saved[7],
-                 &packed = saved[8];
-    const Attended attended{saved[9], saved[10], saved[11], saved[12]};
+    const Tensor &x = saved[0], &norm = saved[1], &cos = saved[2], &sin = saved[3],
+                 &inverse_rms = saved[4], &packed = saved[5];
+    const Attended attended{saved[6], saved[7], saved[8], saved[9]};
+    const Product into(saved, 10, ctx->saved_data["into"].toBool());
+    const Product out_of(saved, 10 + Product::kKept, ctx->saved_data["out_of"].toBool());
     const auto kernel = static_cast<SDPBackend>(ctx->saved_data["kernel"].toInt());
     const int64_t heads = ctx->saved_data["heads"].toInt(),
                   kv_heads = ctx->saved_data["kv_heads"].toInt(),
                   head_dim = ctx->saved_data["head_dim"].toInt();
     const auto gradients = ctx->saved_data["gradients"].toScalarType();
     const Tensor grad = grads[0].contiguous();
-    const Tensor seen = attended.out.transpose(1, 2).flatten(2);
-    const Tensor dw_out = weight_gradient(grad, seen, gradients);
-    const Tensor d_seen = cuda::matmul(rows_of(grad), w_out)
-                              .view({x.size(0), x.size(1), heads, head_dim})
-                              .transpose(1, 2);
+    const auto [d_flat, dw_out] = out_of.gradients(grad, gradients);
+    const Tensor d_seen = d_flat.view({x.size(0), x.size(1), heads, head_dim}).transpose(1, 2);
     const auto [dq, dk, dv] =
         attend_backward(kernel, d_seen, Projections(packed, heads, kv_heads, head_dim), attended);
     const auto by_token = [](const Tensor& d) { return d.transpose(1, 2).contiguous(); };
     const Tensor d_packed =
         cuda::rope_packed_backward(by_token(dq), by_token(dk), by_token(dv), cos, sin,
                                    ctx->saved_data["interleaved"].toBool());
-    const Tensor dw_qkv = weight_gradient(d_packed, normed, gradients);
-    const Tensor d_normed = cuda::matmul(rows_of(d_packed), w_qkv).view(x.sizes());
-    const auto [dx, d_norm] = cuda::rms_norm_backward(d_normed, x, norm, inverse_rms, grad);
-    auto rows = [&, begin = int64_t{0}](int64_t count) mutable {
+    const auto [d_normed, dw_qkv] = into.gradients(d_packed, gradients);
+    const auto [dx, d_norm] =
+        cuda::rms_norm_backward(d_normed.view(x.sizes()), x, norm, inverse_rms, grad);
+    auto rows = [&dw_qkv = dw_qkv, begin = int64_t{0}](int64_t count) mutable {
       return dw_qkv.narrow(0, std::exchange(begin, begin + count), count);
     };
     const Tensor dwq = rows(heads * head_dim), dwk = rows(kv_heads * head_dim),
@@ -155,36 +224,40 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
 struct FeedForwardHalfFunction : torch::autograd::Function<FeedForwardHalfFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& norm,
                         const Tensor& w_gate, const Tensor& w_up, const Tensor& w_down, double eps,
-                        at::ScalarType gradients) {
+                        Float8Products float8, at::ScalarType gradients) {
     const Tensor w_gate_up = stack_rows({w_gate, w_up});
     const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, eps);
     const int64_t tokens = x.numel() / x.size(-1);
-    const Tensor gate_up =
-        output_for_replay(Replay::kOutputNeeded, {tokens, w_gate_up.size(0)}, x,
-                          [&] { return cuda::matmul(rows_of(normed), w_gate_up.t()); });
-    const Tensor hidden = cuda::swiglu(gate_up);
-    ctx->save_for_backward({x, norm, w_gate_up, w_down, normed, inverse_rms, gate_up, hidden});
+    const Product into(normed, w_gate_up, float8.into);
+    const Tensor gate_up = output_for_replay(Replay::kOutputNeeded, {tokens, w_gate_up.size(0)}, x,
+                                             [&] { return into.compute(x.scalar_type()); });
+    const Product out_of(cuda::swiglu(gate_up), w_down, float8.out_of);
+    variable_list saved{x, norm, inverse_rms, gate_up};
+    into.save(saved);
+    out_of.save(saved);
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["into"] = float8.into;
+    ctx->saved_data["out_of"] = float8.out_of;
     ctx->saved_data["gradients"] = gradients;
     return output_for_replay(Replay::kOutputUnused, x.sizes(), x, [&] {
-      return cuda::matmul(hidden, w_down.t(), rows_of(x)).view(x.sizes());
+      return out_of.compute(x.scalar_type(), rows_of(x)).view(x.sizes());
     });
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const Tensor &x = saved[0], &norm = saved[1], &w_gate_up = saved[2], &w_down = saved[3],
-                 &normed = saved[4], &inverse_rms = saved[5], &gate_up = saved[6],
-                 &hidden = saved[7];
+    const Tensor &x = saved[0], &norm = saved[1], &inverse_rms = saved[2], &gate_up = saved[3];
+    const Product into(saved, 4, ctx->saved_data["into"].toBool());
+    const Product out_of(saved, 4 + Product::kKept, ctx->saved_data["out_of"].toBool());
     const auto gradients = ctx->saved_data["gradients"].toScalarType();
     const Tensor grad = grads[0].contiguous();
-    const Tensor dw_down = weight_gradient(grad, hidden, gradients);
-    const Tensor d_hidden = cuda::matmul(rows_of(grad), w_down);
-    const Tensor d_gate_up = cuda::swiglu_backward(d_hidden, gate_up);
-    const Tensor dw_gate_up = weight_gradient(d_gate_up, normed, gradients);
-    const Tensor d_normed = cuda::matmul(d_gate_up, w_gate_up).view(x.sizes());
-    const auto [dx, d_norm] = cuda::rms_norm_backward(d_normed, x, norm, inverse_rms, grad);
+    const auto [d_hidden, dw_down] = out_of.gradients(grad, gradients);
+    const auto [d_normed, dw_gate_up] =
+        into.gradients(cuda::swiglu_backward(d_hidden, gate_up), gradients);
+    const auto [dx, d_norm] =
+        cuda::rms_norm_backward(d_normed.view(x.sizes()), x, norm, inverse_rms, grad);
     const auto by_half = dw_gate_up.chunk(2, 0);
-    return {dx, d_norm, by_half[0], by_half[1], dw_down, Tensor(), Tensor()};
+    return {dx, d_norm, by_half[0], by_half[1], dw_down, Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -208,6 +281,14 @@ bool feed_forward_half_serves(const Tensor& x, int64_t hidden) {
   return cuda::rms_norm_serves(x) && is_half_precision(x) && hidden % 8 == 0;
 }
 
+std::string float8_refusal(at::Device device) {
+  if (!cuda::has_operators(at::empty({0}, at::TensorOptions(at::kHalf).device(device)))) {
+    return "this build has no CUDA kernels of its own";
+  }
+  return cuda::has_float8(device) ? ""
+                                  : "the GPU has no float8 products (compute capability below 8.9)";
+}
+
 Tensor attention_half(const Tensor& x, const AttentionHalf& p) {
   AttentionHalf given = p;
   given.cos = p.cos.contiguous();
@@ -218,7 +299,7 @@ Tensor attention_half(const Tensor& x, const AttentionHalf& p) {
 
 Tensor feed_forward_half(const Tensor& x, const FeedForwardHalf& p) {
   return FeedForwardHalfFunction::apply(x.contiguous(), p.norm, p.w_gate, p.w_up, p.w_down, p.eps,
-                                        gradient_dtype(p.w_gate));
+                                        p.float8, gradient_dtype(p.w_gate));
 }
 
 }  // namespace titan::ops

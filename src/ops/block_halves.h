@@ -7,7 +7,16 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 namespace titan::ops {
+
+// Which products of a half are computed in float8 with one dynamic scale for a tensor (values and
+// weights in E4M3, gradients in E5M2); packed weights share theirs.
+struct Float8Products {
+  bool into = false;    // queries, keys, values; gate, up
+  bool out_of = false;  // output; down
+};
 
 struct AttentionHalf {
   at::Tensor norm;        // [dim]
@@ -17,6 +26,7 @@ struct AttentionHalf {
   int64_t heads, kv_heads, head_dim;
   double eps;
   bool interleaved_rope;
+  Float8Products float8 = {};
 };
 
 struct FeedForwardHalf {
@@ -24,11 +34,14 @@ struct FeedForwardHalf {
   at::Tensor w_gate, w_up;  // [hidden, dim]
   at::Tensor w_down;        // [dim, hidden]
   double eps;
+  Float8Products float8 = {};
 };
 
 // Whether attention_half() takes such heads and x [B, T, dim] on this machine.
 bool attention_half_serves(const at::Tensor& x, int64_t heads, int64_t kv_heads, int64_t head_dim);
 bool feed_forward_half_serves(const at::Tensor& x, int64_t hidden);
+// Why this machine has no float8 products; empty: it has. `device` is a GPU.
+std::string float8_refusal(at::Device device);
 
 // x [B, T, dim] -> x + w_out attention(rope(w norm(x))), causal.
 at::Tensor attention_half(const at::Tensor& x, const AttentionHalf& p);

@@ -96,4 +96,27 @@ void matmul_add_(Tensor& sum, const Tensor& a, const Tensor& b) {
   op.call(sum, a, b);
 }
 
+bool has_float8(at::Device device) {
+  static const auto op = find<bool(int64_t)>("titan::has_float8");
+  return op.call(device.index());
+}
+
+Float8Matrix float8_cast(const Tensor& x, Float8Format format, Float8Order order) {
+  static const auto op =
+      find<std::tuple<Tensor, Tensor, Tensor>(const Tensor&, at::ScalarType, bool, bool)>(
+          "titan::float8_cast");
+  auto [by_row, by_column, scale] =
+      op.call(x, format == Float8Format::kE4M3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2,
+              order != Float8Order::kColumns, order != Float8Order::kRows);
+  return {by_row, by_column, scale};
+}
+
+Tensor float8_matmul(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
+                     const OptionalTensor& added, at::ScalarType dtype, bool fast_sums) {
+  static const auto op =
+      find<Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
+                  at::ScalarType, bool)>("titan::float8_matmul");
+  return op.call(a, b.t(), scale_a, scale_b, added, dtype, fast_sums);
+}
+
 }  // namespace titan::ops::cuda

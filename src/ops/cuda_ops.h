@@ -53,4 +53,22 @@ at::Tensor matmul(const at::Tensor& a, const at::Tensor& b,
 // sum [m, n], in their dtype or float32, += a b.
 void matmul_add_(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b);
 
+// A matrix in float8 with one scale: its values are the numbers times `scale`, [4] float32 on the
+// device, of which the first counts.
+struct Float8Matrix {
+  at::Tensor by_row, by_column;  // [m, n] and [n, m], row-major; undefined where not asked for
+  at::Tensor scale;
+};
+enum class Float8Format { kE4M3, kE5M2 };  // of values and weights; of gradients
+enum class Float8Order { kRows, kColumns, kBoth };
+// Whether the GPU multiplies float8. Matrices that are cast hold 16-bit elements, in sizes that are
+// multiples of 16.
+bool has_float8(at::Device device);
+Float8Matrix float8_cast(const at::Tensor& x, Float8Format format, Float8Order order);
+// a [m, k] by rows, b [n, k] by rows -> a b^T (+ added) [m, n] in `dtype`. fast_sums: in fewer bits
+// than float32.
+at::Tensor float8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
+                         const at::Tensor& scale_b, const std::optional<at::Tensor>& added,
+                         at::ScalarType dtype, bool fast_sums);
+
 }  // namespace titan::ops::cuda

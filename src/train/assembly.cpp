@@ -98,7 +98,8 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
                .overlap_tp = options.overlap_tp},
       .plan = options.plan,
       .first_block = part.first_layer,
-      .first_block_group = part.embedding ? 1u : 0u};
+      .first_block_group = part.embedding ? 1u : 0u,
+      .in_float8 = options.in_float8};
   std::shared_ptr<parallel::HostCopies> host;
   if (options.offload) host = std::make_shared<parallel::HostCopies>(options.device, mesh.context);
   for (const auto& group : members) {

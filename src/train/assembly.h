@@ -30,6 +30,8 @@ struct AssemblyOptions {
   bool whole_gradients = false;
   bool offload = false;     // parameters, gradients, optimizer states in host memory
   bool early_step = false;  // EarlyStep; without a pipeline and float16
+  // Which linear layers compute in float8; empty: none.
+  std::function<bool(const std::string& module)> in_float8;
   std::shared_ptr<const Pipeline> pipeline;  // with mesh.shape.pp > 1
 };
 

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "comm/fake_world.h"
 #include "comm/rendezvous.h"
 #include "data/loader_options.h"
@@ -15,6 +16,7 @@
 #include "models/registry.h"
 #include "ops/recompute.h"
 #include "train/assembly.h"
+#include "train/float8.h"
 #include "train/layout.h"
 #include "train/npu_settings.h"
 
@@ -44,6 +46,13 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                          const Job& job) {
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, args.num_layers);
   log::info("Activation recomputation: {}", parallel::describe(plan));
+  auto in_float8 =
+      float8_layers(config, args, mesh.shape, job.backend->device(), job.compute_dtype);
+  if (in_float8) {
+    log::info("Linear layers compute in float8, one dynamic scale for a tensor{}{}",
+              config.quantize.linear.float8.filter_fqns.empty() ? "" : ", but those named ",
+              text::join(config.quantize.linear.float8.filter_fqns, ", "));
+  }
   if (config.training.enable_cpu_offload) {
     log::info("Parameters, gradients and optimizer states lie in host memory");
   }
@@ -67,6 +76,7 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                                   .whole_gradients = config.npu.zero_stage == 1,
                                   .offload = config.training.enable_cpu_offload,
                                   .early_step = config.optimizer.early_step_in_backward,
+                                  .in_float8 = std::move(in_float8),
                                   .pipeline = std::move(pipeline)});
   state.schedule = optim::make_schedule(config.lr_scheduler, job.total_steps);
   state.peak_lr = config.optimizer.lr;

@@ -233,12 +233,13 @@ std::pair<Tensor, Tensor> tables(const Sizes& s) {
   return {angles.cos().to(at::kFloat), angles.sin().to(at::kFloat)};
 }
 
-Tensor fused_attention(const Inputs& in, const Sizes& s) {
+Tensor fused_attention(const Inputs& in, const Sizes& s, Float8Products float8 = {}) {
   const auto [cos, sin] = tables(s);
   const int64_t q = s.heads * s.head_dim, k = s.kv_heads * s.head_dim;
   const auto part = [&](int64_t begin, int64_t rows) { return in[2].narrow(0, begin, rows); };
-  return attention_half(in[0], {in[1], part(0, q), part(q, k), part(q + k, k), in[3], on_gpu(cos),
-                                on_gpu(sin), s.heads, s.kv_heads, s.head_dim, 1e-5, s.interleaved});
+  return attention_half(
+      in[0], {in[1], part(0, q), part(q, k), part(q + k, k), in[3], on_gpu(cos), on_gpu(sin),
+              s.heads, s.kv_heads, s.head_dim, 1e-5, s.interleaved, float8});
 }
 
 Tensor plain_attention(const Inputs& in, const Sizes& s) {
@@ -282,9 +283,9 @@ Inputs feed_forward_values(int64_t tokens, int64_t dim, int64_t hidden) {
           seeded({dim, hidden}, at::kFloat, 4) * scale};
 }
 
-Tensor fused_feed_forward(const Inputs& in) {
+Tensor fused_feed_forward(const Inputs& in, Float8Products float8 = {}) {
   const auto parts = in[2].chunk(2, 0);
-  return feed_forward_half(in[0], {in[1], parts[0], parts[1], in[3], 1e-5});
+  return feed_forward_half(in[0], {in[1], parts[0], parts[1], in[3], 1e-5, float8});
 }
 
 TEST_F(CudaOps, FeedForwardHalf) {
@@ -296,7 +297,8 @@ TEST_F(CudaOps, FeedForwardHalf) {
   for (const auto dtype : {at::kBFloat16, at::kHalf}) {
     for (const auto& [tokens, dim, hidden] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
              {64, 64, 192}, {1, 128, 8}, {77, 256, 688}}) {
-      compare(fused_feed_forward, plain, feed_forward_values(tokens, dim, hidden), dtype,
+      compare([](const Inputs& in) { return fused_feed_forward(in); }, plain,
+              feed_forward_values(tokens, dim, hidden), dtype,
               fmt::format("{} tokens, {} -> {}, {}", tokens, dim, hidden, c10::toString(dtype)));
     }
   }
@@ -350,6 +352,61 @@ TEST_F(CudaOps, LinearCrossEntropyInChunks) {
         },
         {seeded({50, 64}), seeded({1000, 64}, at::kFloat, 2)}, at::kBFloat16,
         fmt::format("chunks of {}", chunk));
+  }
+}
+
+// Float8 rounds each value by up to 1/16; what counts is the error of the whole.
+double norm_distance(const Tensor& a, const Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
+}
+
+TEST_F(CudaOps, Float8CastRoundsToNearestAndTransposes) {
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<int64_t, int64_t>>{{16, 16}, {80, 48}, {64, 128}, {208, 1040}}) {
+    for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+      const Tensor x = seeded({rows, columns}, dtype) * 7;
+      for (const auto& [format, type, largest] :
+           {std::tuple{cuda::Float8Format::kE4M3, at::kFloat8_e4m3fn, 448.0},
+            {cuda::Float8Format::kE5M2, at::kFloat8_e5m2, 57344.0}}) {
+        const auto cast = cuda::float8_cast(on_gpu(x), format, cuda::Float8Order::kBoth);
+        const Tensor wide = x.to(at::kFloat);
+        const float amax = wide.abs().max().item<float>();
+        EXPECT_FLOAT_EQ(cast.scale[0].item<float>(), amax / static_cast<float>(largest));
+        const Tensor want = (wide * (static_cast<float>(largest) / amax)).to(type);
+        EXPECT_TRUE(at::equal(cast.by_row.cpu().to(at::kFloat), want.to(at::kFloat)));
+        EXPECT_TRUE(at::equal(cast.by_column.cpu().to(at::kFloat), want.to(at::kFloat).t()));
+      }
+    }
+  }
+  const auto zeros = cuda::float8_cast(at::zeros({16, 16}, at::dtype(at::kHalf).device(kGpu)),
+                                       cuda::Float8Format::kE4M3, cuda::Float8Order::kRows);
+  EXPECT_EQ(zeros.by_row.to(at::kFloat).abs().max().item<float>(), 0);
+  EXPECT_FALSE(zeros.by_column.defined());
+}
+
+TEST_F(CudaOps, Float8HalvesFollowTheOthers) {
+  if (!cuda::has_float8(kGpu)) GTEST_SKIP() << "no float8 products";
+  const Sizes s{2, 64, 4, 2, 64, 256, true};
+  Inputs weights = attention_values(s);
+  const Inputs more = feed_forward_values(64, 256, 688);
+  weights.insert(weights.end(), more.begin() + 1, more.end());
+  const auto results = [&](bool float8) {
+    Inputs in;
+    for (const auto& value : weights) {
+      in.push_back(on_gpu(value.to(at::kBFloat16)).set_requires_grad(true));
+    }
+    const Tensor h = fused_attention({in[0], in[1], in[2], in[3]}, s, {float8, float8});
+    const Tensor out = fused_feed_forward({h, in[4], in[5], in[6]}, {float8, float8});
+    out.backward(on_gpu(seeded(out.sizes(), at::kBFloat16, 99)));
+    Inputs result{out.detach()};
+    for (const auto& x : in) result.push_back(x.grad());
+    return result;
+  };
+  const Inputs wide = results(false), narrow = results(true);
+  for (size_t i = 0; i < wide.size(); ++i) {
+    const double off = norm_distance(narrow[i], wide[i]);
+    EXPECT_LE(off, 0.12) << i;
+    EXPECT_GT(off, 1e-4) << i << ": not computed in float8";
   }
 }
 

@@ -26,6 +26,10 @@ cudaDataType_t cuda_type(at::ScalarType type) {
       return CUDA_R_16BF;
     case at::kHalf:
       return CUDA_R_16F;
+    case at::kFloat8_e4m3fn:
+      return CUDA_R_8F_E4M3;
+    case at::kFloat8_e5m2:
+      return CUDA_R_8F_E5M2;
     default:
       fail_check(__FILE__, __LINE__, "a dtype with matrix products", c10::toString(type));
   }
@@ -80,7 +84,7 @@ struct Matmul::Plan {
   // As stored: a transposed view has its rows and columns exchanged.
   explicit Plan(const Shape& s)
       : a(s.in, s.a_transposed ? s.k : s.m, s.a_transposed ? s.m : s.k, s.lda),
-        b(s.in, s.b_transposed ? s.n : s.k, s.b_transposed ? s.k : s.n, s.ldb),
+        b(s.in_b, s.b_transposed ? s.n : s.k, s.b_transposed ? s.k : s.n, s.ldb),
         c(s.out, s.m, s.n, s.ldc),
         d(s.out, s.m, s.n, s.ldd) {}
   ~Plan() {
@@ -95,9 +99,27 @@ Matmul::~Matmul() {
   if (handle_) cublasLtDestroy(handle_);
 }
 
+namespace {
+
+bool is_float8(at::ScalarType type) {
+  return type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2;
+}
+
+}  // namespace
+
+void Matmul::set_scales(const Plan& plan, const Float8Scales& scales) {
+  // The operands change places, see below.
+  const std::pair<cublasLtMatmulDescAttributes_t, const float*> pointers[] = {
+      {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales.b},
+      {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales.a}};
+  for (const auto& [attribute, pointer] : pointers) {
+    check(cublasLtMatmulDescSetAttribute(plan.description, attribute, &pointer, sizeof pointer),
+          "scale a product");
+  }
+}
+
 // cuBLASLt counts columns first, so the operands change places: out^T = b^T a^T.
 const Matmul::Plan& Matmul::plan_for(const Shape& shape) {
-  const std::lock_guard lock(mutex_);
   auto& slot = plans_[shape];
   if (slot) return *slot;
   if (!handle_) check(cublasLtCreate(&handle_), "start");
@@ -116,6 +138,14 @@ const Matmul::Plan& Matmul::plan_for(const Shape& shape) {
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, first);
   set(CUBLASLT_MATMUL_DESC_TRANSB, second);
+  if (is_float8(shape.in)) {
+    const int8_t fast = shape.fast_sums ? 1 : 0;
+    check(cublasLtMatmulDescSetAttribute(plan->description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
+                                         sizeof fast),
+          "describe a product");
+    // Any pointer serves the search for an algorithm.
+    set_scales(*plan, {reinterpret_cast<const float*>(256), reinterpret_cast<const float*>(256)});
+  }
   cublasLtMatmulPreference_t preference = nullptr;
   check(cublasLtMatmulPreferenceCreate(&preference), "make a preference");
   const size_t bytes = kWorkspaceBytes;
@@ -147,15 +177,16 @@ const Matmul::Plan& Matmul::plan_for(const Shape& shape) {
 }
 
 void Matmul::product(const Tensor& a, const Tensor& b, const std::optional<Tensor>& added,
-                     Tensor& out) {
+                     Tensor& out, const std::optional<Float8Scales>& scales) {
   const auto as = stored(a), bs = stored(b), ds = stored(out);
   const auto cs = added ? stored(*added) : ds;
   TITAN_CHECK(!cs.transposed && !ds.transposed, "the result of a product is row-major");
-  const Plan& plan =
-      plan_for({a.size(0), b.size(1), a.size(1), as.leading, bs.leading, cs.leading, ds.leading,
-                as.transposed, bs.transposed, added.has_value(), a.scalar_type(), out.scalar_type(),
-                at::globalContext().allowTF32CuBLAS(), alignment(a), alignment(b),
-                alignment(added ? *added : out), alignment(out)});
+  const Plan& plan = plan_for(
+      {a.size(0), b.size(1), a.size(1), as.leading, bs.leading, cs.leading, ds.leading,
+       as.transposed, bs.transposed, added.has_value(), a.scalar_type(), b.scalar_type(),
+       out.scalar_type(), at::globalContext().allowTF32CuBLAS(), scales && scales->fast_sums,
+       alignment(a), alignment(b), alignment(added ? *added : out), alignment(out)});
+  if (scales) set_scales(plan, *scales);
   const float one = 1, beta = added ? 1.0f : 0.0f;
   const auto stream = c10::cuda::getCurrentCUDAStream(out.device().index());
   const auto workspace = c10::cuda::CUDACachingAllocator::get()->allocate(kWorkspaceBytes);

@@ -198,6 +198,32 @@ Tensor cross_entropy(Tensor& logits, const Tensor& labels, int64_t ignored,
   return losses;
 }
 
+// x [rows, columns] -> float8 [rows, columns], its transpose [columns, rows] (undefined where not
+// asked for), and what to multiply the numbers with, [4] so that it keeps its alignment.
+std::tuple<Tensor, Tensor, Tensor> float8_cast(const Tensor& x, at::ScalarType dtype, bool by_row,
+                                               bool by_column) {
+  check_whole(x, "x");
+  TITAN_CHECK(x.dim() == 2 && x.size(0) % 16 == 0 && x.size(1) % 16 == 0 && x.numel() > 0 &&
+                  (dtype == at::kFloat8_e4m3fn || dtype == at::kFloat8_e5m2) &&
+                  x.element_size() == 2,
+              "{} elements to float8", x.numel());
+  const CUDAGuard guard(x.device());
+  const auto format = dtype == at::kFloat8_e4m3fn ? kernels::Float8::kE4M3 : kernels::Float8::kE5M2;
+  const auto bytes = x.options().dtype(dtype);
+  Tensor rows, columns;
+  if (by_row) rows = at::empty(x.sizes(), bytes);
+  if (by_column) columns = at::empty({x.size(1), x.size(0)}, bytes);
+  const Tensor amax = scalars(1, x), inverse_scale = scalars(4, x);
+  kernels::largest_magnitude(element_of(x), x.const_data_ptr(), x.numel(),
+                             amax.mutable_data_ptr<float>(), stream_of(x));
+  kernels::cast_to_float8(element_of(x), format, x.const_data_ptr(), amax.const_data_ptr<float>(),
+                          x.size(0), x.size(1), by_row ? rows.mutable_data_ptr() : nullptr,
+                          by_column ? columns.mutable_data_ptr() : nullptr,
+                          inverse_scale.mutable_data_ptr<float>(), stream_of(x));
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {rows, columns, inverse_scale};
+}
+
 void check_product(const Tensor& a, const Tensor& b) {
   TITAN_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && a.is_cuda() &&
                   a.device() == b.device() && a.scalar_type() == b.scalar_type(),
@@ -249,6 +275,33 @@ Operators::Operators()
             !added || (added->sizes() == out.sizes() && added->scalar_type() == out.scalar_type()),
             "{} elements added to {}", added->numel(), out.numel());
         if (out.numel() > 0) matmul->product(a, b, added, out);
+        return out;
+      });
+  add("float8_cast(Tensor x, ScalarType dtype, bool by_row, bool by_column) -> (Tensor, Tensor, "
+      "Tensor)",
+      &float8_cast);
+  library_.def("has_float8(int device) -> bool", [](int64_t device) {
+    int major = 0, minor = 0;
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
+                                          static_cast<int>(device)));
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor,
+                                          static_cast<int>(device)));
+    return 10 * major + minor >= 89;
+  });
+  // a [m, k] and b [k, n], float8 and transposed; the products times both scales.
+  add("float8_matmul(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor? added, ScalarType "
+      "dtype, bool fast_sums) -> Tensor",
+      [matmul = matmul_](const Tensor& a, const Tensor& b, const Tensor& scale_a,
+                         const Tensor& scale_b, const OptionalTensor& added, at::ScalarType dtype,
+                         bool fast_sums) {
+        TITAN_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && a.is_cuda() &&
+                        a.device() == b.device() && a.element_size() == 1 && b.element_size() == 1,
+                    "no float8 product of {} and {} elements", a.numel(), b.numel());
+        const CUDAGuard guard(a.device());
+        Tensor out = at::empty({a.size(0), b.size(1)}, a.options().dtype(dtype));
+        matmul->product(a, b, added, out,
+                        Matmul::Float8Scales{scale_a.const_data_ptr<float>(),
+                                             scale_b.const_data_ptr<float>(), fast_sums});
         return out;
       });
   add("matmul_add_(Tensor(a!) sum, Tensor a, Tensor b) -> ()",
