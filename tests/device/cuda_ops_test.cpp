@@ -306,7 +306,6 @@ TEST_F(CudaOps, FeedForwardHalf) {
 
 // What is recomputed is what was computed: all gradients bit for bit.
 TEST_F(CudaOps, HalvesAreRecomputedBitForBit) {
-  install_saved_tensor_hooks();
   at::globalContext().setDeterministicAlgorithms(true, false);
   const Sizes s{2, 64, 4, 2, 64, 256, true};
   Inputs weights = attention_values(s);
@@ -416,5 +415,7 @@ TEST_F(CudaOps, Float8HalvesFollowTheOthers) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const auto operators = titan::device::cuda::register_operators();
+  // As in a run: before the first backward pass.
+  titan::ops::install_saved_tensor_hooks();
   return RUN_ALL_TESTS();
 }
