@@ -36,9 +36,8 @@ constexpr const char* kOwnZh = "titan 自有的键";
 
 bool has(const std::string& text) { return !text.empty(); }
 
-bool has_float8(const JobConfig& config) {
-  return std::ranges::find(config.model.converters, "quantize.linear.float8") !=
-         config.model.converters.end();
+bool contains(const std::vector<std::string>& list, const char* word) {
+  return std::ranges::find(list, word) != list.end();
 }
 
 // clang-format off
@@ -81,9 +80,14 @@ constexpr Row kRows[] = {
      "debugmodel_moe"},
     {"model.hf_assets_path", kYes},
     {"model.tokenizer_path", kYes, "older name: sets model.hf_assets_path", "旧名称：设置 model.hf_assets_path"},
-    {"model.converters", kPartly, "built: quantize.linear.float8 (also float8) on NVIDIA GPUs, with data parallelism; not built: MXFP8, experts",
-     "已实现：NVIDIA GPU 上、数据并行的 quantize.linear.float8（也可写 float8）；未实现：MXFP8、专家层",
-     [](C c) { return std::ranges::any_of(c.model.converters, [](auto& name) { return name != "quantize.linear.float8"; }); },
+    {"model.converters", kPartly,
+     "built: quantize.linear.float8 (also float8) on NVIDIA GPUs with data parallelism, where filter_fqns names output; not built: MXFP8, experts",
+     "已实现：NVIDIA GPU 上、数据并行的 quantize.linear.float8（也可写 float8），且 filter_fqns 包含 output；未实现：MXFP8、专家层",
+     [](C c) {
+       return std::ranges::any_of(c.model.converters, [&](auto& name) {
+         return name != "quantize.linear.float8" || !contains(c.quantize.linear.float8.filter_fqns, "output");
+       });
+     },
      "quantize.linear.mx"},
     {"model.print_after_conversion", kNoEffect, "the layers stay what they are, their products change",
      "层本身不变，只改变其矩阵乘法"},
@@ -211,18 +215,11 @@ constexpr Row kRows[] = {
     {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", kNoEffect, "scales are computed where weights are cast",
      "缩放系数在转换权重时计算"},
     {"quantize.linear.float8.recipe_name", kPartly, "built: tensorwise", "已实现：tensorwise",
-     [](C c) { return has_float8(c) && c.quantize.linear.float8.recipe_name.value_or("tensorwise") != "tensorwise"; }, "rowwise"},
-    {"quantize.linear.float8.filter_fqns", kPartly,
-     "must name output, whose product is not built in float8; auto_filter_small_kn is not built",
-     "必须包含 output（其乘法尚无 float8 实现）；未实现 auto_filter_small_kn",
-     [](C c) {
-       const auto& filters = c.quantize.linear.float8.filter_fqns;
-       const auto has = [&](const char* name) { return std::ranges::find(filters, name) != filters.end(); };
-       return has_float8(c) && (!has("output") || has("auto_filter_small_kn"));
-     },
-     "[]"},
+     [](C c) { return c.quantize.linear.float8.recipe_name.value_or("tensorwise") != "tensorwise"; }, "rowwise"},
+    {"quantize.linear.float8.filter_fqns", kPartly, "auto_filter_small_kn is not built", "未实现 auto_filter_small_kn",
+     [](C c) { return contains(c.quantize.linear.float8.filter_fqns, "auto_filter_small_kn"); }, "auto_filter_small_kn"},
     {"quantize.linear.float8.emulate", kNotBuilt, "float8 products run on GPUs that have them", "float8 乘法只在支持的 GPU 上运行",
-     [](C c) { return has_float8(c) && c.quantize.linear.float8.emulate; }, "true"},
+     [](C c) { return c.quantize.linear.float8.emulate; }, "true"},
     {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", kNoEffect, kConverters, kConvertersZh},
     {"quantize.linear.mx.recipe_name", kNoEffect, kConverters, kConvertersZh},
     {"quantize.linear.mx.filter_fqns", kNoEffect, kConverters, kConvertersZh},
