@@ -4,7 +4,13 @@
 
 namespace titan::device {
 
+Graph::~Graph() = default;
+
 void Backend::limit_memory(double /*fraction*/) {}
+
+std::unique_ptr<Graph> Backend::make_graph() { return nullptr; }
+
+std::string Backend::graph_problem() const { return "a " + name() + " has no graphs"; }
 
 c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);

@@ -13,6 +13,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -47,6 +48,23 @@ struct MemoryStats {
 struct PeakFlops {
   double per_second = 0;
   std::string source;  // "table: H200, dense bf16", "measured: …", "unknown GPU 'X', A100's value"
+};
+
+// Work of the device that is recorded once and launched as one piece from then on. What is
+// allocated while it is recorded comes from a pool of its own, which lives until reset().
+class Graph {
+ public:
+  virtual ~Graph();
+  // Records what the calling thread launches on the current stream, which must not be the default
+  // one, and on the streams that come to wait for it. Nothing runs. Other threads may go on calling
+  // the device.
+  virtual void begin() = 0;
+  // Throws when something in between cannot be recorded; reset() makes the object usable again.
+  virtual void end() = 0;
+  // Launches all of it on the current stream; waits for nothing.
+  virtual void replay() = 0;
+  // Forgets what was recorded and frees the pool. The device must have ended its replays.
+  virtual void reset() = 0;
 };
 
 class Backend {
@@ -95,6 +113,11 @@ class Backend {
   // work for every device whose backend is open. False: work runs in order where it is called,
   // streams are all the same one, and a c10::Event must not be recorded.
   virtual bool has_streams() const = 0;
+
+  // An empty graph; null where graph_problem() says why there is none.
+  virtual std::unique_ptr<Graph> make_graph();
+  // One phrase: why this device cannot record graphs now; empty when it can.
+  virtual std::string graph_problem() const;
 
   // Joins the group of `options.size` ranks that meet in `store`, for tensors of this device: Gloo,
   // NCCL or HCCL. Collective. Throws EnvironmentError when the library is missing or a rank does

@@ -3,6 +3,7 @@
 // toolkit.
 #include <ATen/ATen.h>
 #include <ATen/SDPBackend.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -27,6 +28,18 @@ namespace {
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
+
+class CudaGraph final : public Graph {
+ public:
+  // NCCL's watchdog asks for events from its own thread while this one records.
+  void begin() override { graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal); }
+  void end() override { graph_.capture_end(); }
+  void replay() override { graph_.replay(); }
+  void reset() override { graph_.reset(); }
+
+ private:
+  at::cuda::CUDAGraph graph_;
+};
 
 class CudaBackend final : public Backend {
  public:
@@ -107,6 +120,8 @@ class CudaBackend final : public Backend {
 
   PeakFlops peak_flops(c10::ScalarType) override { return peak_flops_of(device_name()); }
   bool has_streams() const override { return true; }
+  std::unique_ptr<Graph> make_graph() override { return std::make_unique<CudaGraph>(); }
+  std::string graph_problem() const override { return ""; }
 
   c10::intrusive_ptr<c10d::Backend> make_process_group(
       const c10::intrusive_ptr<c10d::Store>& store, const ProcessGroupOptions& options) override {

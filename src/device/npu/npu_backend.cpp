@@ -8,6 +8,7 @@
 #include <torch_npu/csrc/core/npu/GetCANNInfo.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUFunctions.h>
+#include <torch_npu/csrc/core/npu/NPUGraph.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
 
 #include <exception>
@@ -34,6 +35,18 @@ void check(aclError status, const char* call) {
   const char* said = aclGetRecentErrMsg();
   throw EnvironmentError("[device] {} failed with {}: {}", call, status, said ? said : "");
 }
+
+class NpuGraph final : public Graph {
+ public:
+  // HCCL's watchdog asks for events from its own thread while this one records.
+  void begin() override { graph_.capture_begin({0, 0}, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL); }
+  void end() override { graph_.capture_end(); }
+  void replay() override { graph_.replay(); }
+  void reset() override { graph_.reset(); }
+
+ private:
+  c10_npu::NPUGraph graph_;
+};
 
 class NpuBackend final : public Backend {
  public:
@@ -147,6 +160,15 @@ class NpuBackend final : public Backend {
 
   PeakFlops peak_flops(c10::ScalarType) override { return peak_flops_of(device_name()); }
   bool has_streams() const override { return true; }
+  std::unique_ptr<Graph> make_graph() override {
+    return graph_problem().empty() ? std::make_unique<NpuGraph>() : nullptr;
+  }
+  // torch_npu's second form of the task queue allocates workspaces from another thread, outside of
+  // the graph's pool.
+  std::string graph_problem() const override {
+    if (env::get("TASK_QUEUE_ENABLE").value_or("1") != "2") return "";
+    return "TASK_QUEUE_ENABLE=2 excludes graphs: unset it or set it to 1";
+  }
 
   c10::intrusive_ptr<c10d::Backend> make_process_group(
       const c10::intrusive_ptr<c10d::Store>& store, const ProcessGroupOptions& options) override {
