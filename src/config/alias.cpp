@@ -14,6 +14,9 @@ constexpr auto kForeign = AliasEffect::kNotBuilt;
 
 constexpr const char* kNoCompiler = "titan has no tracing compiler; the results are the same";
 constexpr const char* kNoCompilerZh = "titan 不使用跟踪编译器；结果相同";
+constexpr const char* kCaptures =
+    "compile.enable captures the whole step, the backward pass included";
+constexpr const char* kCapturesZh = "compile.enable 捕获整个训练步，包括反向传播";
 constexpr const char* kImages = "image generation (flux) is not part of titan";
 constexpr const char* kImagesZh = "titan 不包含图像生成（flux）";
 constexpr const char* kVision = "vision-language models are not built";
@@ -26,8 +29,8 @@ constexpr Alias kAliases[] = {
     {"training.deterministic", kRename, "debug.deterministic", kMoved, kMovedZh, true},
     {"training.debug_moe_force_load_balance", kRename, "debug.moe_force_load_balance", kMoved,
      kMovedZh, true},
-    {"parallelism.enable_compiled_autograd", kIgnored, nullptr, kNoCompiler, kNoCompilerZh, true},
-    {"compile.compiled_autograd_enable", kIgnored, nullptr, kNoCompiler, kNoCompilerZh, true},
+    {"parallelism.enable_compiled_autograd", kIgnored, nullptr, kCaptures, kCapturesZh, true},
+    {"compile.compiled_autograd_enable", kIgnored, nullptr, kCaptures, kCapturesZh, true},
     {"compile.graph_passes", kIgnored, nullptr, kNoCompiler, kNoCompilerZh},
     {"compile.model_backend_override", kIgnored, nullptr, kNoCompiler, kNoCompilerZh},
     {"compile.joint_passes", kIgnored, nullptr, kNoCompiler, kNoCompilerZh},

@@ -206,10 +206,11 @@ constexpr Row kRows[] = {
     {"activation_checkpoint.determinism_check", kNoEffect, "a debugging aid of torch.utils.checkpoint", "torch.utils.checkpoint 的调试手段"},
     {"activation_checkpoint.debug", kNoEffect, "a debugging aid of torch.utils.checkpoint", "torch.utils.checkpoint 的调试手段"},
     // [compile]
-    {"compile.enable", kNoEffect, "capturing the step is not built yet; it runs uncaptured, with the same results",
-     "尚未实现整步捕获；按普通方式执行，结果相同", [](C c) { return c.compile.enable; }, "true"},
-    {"compile.components", kNoEffect, "belongs to compile.enable", "属于 compile.enable"},
-    {"compile.backend", kNoEffect, "titan has no tracing compiler", "titan 不使用跟踪编译器"},
+    {"compile.enable", kYes, "the whole step is captured as a graph of the device (CUDA Graph, NPUGraph) and replayed; there is no tracing compiler",
+     "将整个训练步捕获为设备图（CUDA Graph、NPUGraph）并重放；不使用跟踪编译器"},
+    {"compile.require", kYes, kOwn, kOwnZh},
+    {"compile.components", kNoEffect, "compile.enable captures the whole step", "compile.enable 捕获整个训练步"},
+    {"compile.backend", kNoEffect, "every backend means the captured step", "任何后端都表示捕获整个训练步"},
     // [quantize]
     {"quantize.linear.float8.enable_fsdp_float8_all_gather", kNoEffect, "parameters are gathered in the dtype of the computation", "参数以计算精度聚合"},
     {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", kNoEffect, "scales are computed where weights are cast",

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
@@ -115,7 +116,7 @@ void Adam::step(const Inputs& in, std::span<const size_t> which) {
 // torch_npu's fused AdamW takes a divisor and a skip but ignores both, wants the learning rate from
 // the host, and has no sibling without decoupled decay.
 void Adam::step_on_npu(const Inputs& in, const Tensors& t) {
-  TITAN_CHECK(in.lr.is_cpu(), "the learning rate of an NPU's optimizer is on the device");
+  if (!in.lr.is_cpu()) return step_from_device(in, t);
   // Loss scaling in float16 waits for the device here.
   if (in.found_inf.defined() && in.found_inf.item<float>() != 0) return;
   at::_foreach_add_(t.counts, 1);
@@ -127,6 +128,48 @@ void Adam::step_on_npu(const Inputs& in, const Tensors& t) {
   at::_fused_adamw_(t.parameters, t.gradients, t.exp_avg, t.exp_avg_sq, {}, t.steps,
                     in.lr.item<double>(), beta1_, beta2_, decoupled_ ? weight_decay_ : 0, eps_,
                     /*amsgrad=*/false, /*maximize=*/false);
+}
+
+// The same in foreach operators that take every number that changes from the device, so that the
+// step can be part of a graph. A skipped step is one of decay 1, gradient 0 and learning rate 0.
+void Adam::step_from_device(const Inputs& in, const Tensors& t) {
+  const bool may_skip = in.found_inf.defined();
+  Tensor lr = in.lr;
+  if (may_skip) {
+    const Tensor taken = 1 - in.found_inf;
+    for (const auto& count : t.counts) count.add_(taken);
+    lr = lr * taken;
+  } else {
+    at::_foreach_add_(t.counts, 1);
+  }
+  if (t.parameters.empty()) return;
+  at::_foreach_div_(t.gradients, in.divisor);
+  if (!decoupled_ && weight_decay_ != 0) {
+    at::_foreach_add_(t.gradients, t.parameters, weight_decay_);
+  }
+  if (may_skip) {
+    const Tensor skip = in.found_inf.to(at::kBool);
+    for (const auto& gradient : t.gradients) gradient.masked_fill_(skip, 0);
+    at::_foreach_mul_(t.exp_avg, beta1_ + (1 - beta1_) * in.found_inf);
+    at::_foreach_mul_(t.exp_avg_sq, beta2_ + (1 - beta2_) * in.found_inf);
+  } else {
+    at::_foreach_mul_(t.exp_avg, beta1_);
+    at::_foreach_mul_(t.exp_avg_sq, beta2_);
+  }
+  at::_foreach_add_(t.exp_avg, t.gradients, 1 - beta1_);
+  at::_foreach_addcmul_(t.exp_avg_sq, t.gradients, t.gradients, 1 - beta2_);
+  // 1 - beta^steps; expm1, because the difference has few digits in the first steps. A first step
+  // that is skipped has no corrections and uses none.
+  const auto correction = [&](double beta) {
+    return (t.steps[0].clamp_min(1) * std::log(beta)).expm1().neg();
+  };
+  const auto size = at::_foreach_sqrt(t.exp_avg_sq);
+  at::_foreach_div_(size, correction(beta2_).sqrt());
+  at::_foreach_add_(size, eps_);
+  const auto update = at::_foreach_div(t.exp_avg, size);
+  at::_foreach_mul_(update, lr / correction(beta1_));
+  if (decoupled_ && weight_decay_ != 0) at::_foreach_mul_(t.parameters, 1 - lr * weight_decay_);
+  at::_foreach_sub_(t.parameters, update);
 }
 
 void Adam::visit_state(const std::function<void(const std::string&, Tensor&)>& visitor) {

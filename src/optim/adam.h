@@ -28,8 +28,9 @@ class Adam {
   Adam(const config::Optimizer& config, std::vector<std::pair<std::string, at::Tensor>> parameters);
 
   struct Inputs {
-    at::Tensor lr;         // 0-dim, float32 (float64 for float64 parameters); for an NPU's
-                           // parameters on the CPU
+    // 0-dim, float32 (float64 for float64 parameters). Of an NPU's parameters: on the CPU for the
+    // fused kernel, on the NPU for steps that read nothing from the host.
+    at::Tensor lr;
     at::Tensor divisor;    // 0-dim, float32 or float64: gradients are divided by it (loss scale /
                            // clip coefficient)
     at::Tensor found_inf;  // 0-dim float32, 1: skip this step; undefined: never skip
@@ -60,6 +61,7 @@ class Adam {
     std::vector<at::Tensor> counts;  // of all parameters of the step, with elements or without
   };
   void step_on_npu(const Inputs& inputs, const Tensors& tensors);
+  void step_from_device(const Inputs& inputs, const Tensors& tensors);
 
   bool decoupled_;  // AdamW
   double beta1_, beta2_, eps_, weight_decay_;

@@ -208,7 +208,8 @@ TrainingState assemble(const models::ModelArgs& args, const comm::Mesh& mesh,
   const auto scalar_dtype = options.parameter_dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto scalar = at::TensorOptions(scalar_dtype).device(options.device);
   // The NPU's AdamW takes the learning rate as an argument of the launch, not from memory.
-  const bool lr_on_host = options.offload || options.device.is_privateuseone();
+  const bool lr_on_host =
+      options.offload || (options.device.is_privateuseone() && !options.captured);
   state.lr = at::zeros({}, lr_on_host ? scalar.device(at::kCPU) : scalar);
   if (state.early_step) state.early_step->start(state.optimizer.get(), state.lr);
   state.inverse_valid_tokens = at::zeros({}, scalar);

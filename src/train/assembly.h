@@ -29,6 +29,7 @@ struct AssemblyOptions {
   // Gradients are summed whole over the micro-batches of a step and reduced once (ZeRO-1).
   bool whole_gradients = false;
   bool offload = false;     // parameters, gradients, optimizer states in host memory
+  bool captured = false;    // the step reads its scalars on the device only
   bool early_step = false;  // EarlyStep; without a pipeline and float16
   // Which linear layers compute in float8; empty: none.
   std::function<bool(const std::string& module)> in_float8;

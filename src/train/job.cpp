@@ -62,22 +62,24 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
         "training.max_norm = {} clips nothing; grad_norm is logged as it was",
         config.training.max_norm);
   }
-  TrainingState state = assemble(args, mesh,
-                                 {.parameter_dtype = job.parameter_dtype,
-                                  .compute_dtype = job.compute_dtype,
-                                  .device = job.backend->device(),
-                                  .seed = job.seed,
-                                  .optimizer = config.optimizer,
-                                  .plan = plan,
-                                  .context_method = context_method(config.parallelism),
-                                  .head_tail = head_tail(config.parallelism),
-                                  .overlap_tp = config.parallelism.enable_async_tensor_parallel,
-                                  .reshard = reshard_of(config),
-                                  .whole_gradients = config.npu.zero_stage == 1,
-                                  .offload = config.training.enable_cpu_offload,
-                                  .early_step = config.optimizer.early_step_in_backward,
-                                  .in_float8 = std::move(in_float8),
-                                  .pipeline = std::move(pipeline)});
+  TrainingState state =
+      assemble(args, mesh,
+               {.parameter_dtype = job.parameter_dtype,
+                .compute_dtype = job.compute_dtype,
+                .device = job.backend->device(),
+                .seed = job.seed,
+                .optimizer = config.optimizer,
+                .plan = plan,
+                .context_method = context_method(config.parallelism),
+                .head_tail = head_tail(config.parallelism),
+                .overlap_tp = config.parallelism.enable_async_tensor_parallel,
+                .reshard = reshard_of(config),
+                .whole_gradients = config.npu.zero_stage == 1,
+                .offload = config.training.enable_cpu_offload,
+                .captured = config.compile.enable && !config.optimizer.early_step_in_backward,
+                .early_step = config.optimizer.early_step_in_backward,
+                .in_float8 = std::move(in_float8),
+                .pipeline = std::move(pipeline)});
   state.schedule = optim::make_schedule(config.lr_scheduler, job.total_steps);
   state.peak_lr = config.optimizer.lr;
   state.max_norm = config.training.max_norm;

@@ -18,6 +18,7 @@
 #include "observe/throughput.h"
 #include "ops/recompute.h"
 #include "train/batches.h"
+#include "train/captured_step.h"
 #include "train/run_facts.h"
 #include "train/saving.h"
 #include "train/signals.h"
@@ -65,11 +66,13 @@ class Loop {
              .tokens_seen = job.state.tokens_seen}) {
     record_.tensorboard_folder = metrics_.tensorboard_path().string();
     record_.checkpoint_folder = saving.folder().string();
+    prepare_capture();
   }
 
   int run();
 
  private:
+  void prepare_capture();
   void refuse_divergence(const StepResult& result) const;
   bool one_step();
   void log_step(const StepResult& result, double lr);
@@ -96,7 +99,30 @@ class Loop {
   double waited_s_ = 0;
   std::optional<StepResult> last_result_;
   std::optional<comm::Watch> watch_;  // of the collectives; absent: they are not recorded
+  std::optional<CapturedStep> captured_;
 };
+
+void Loop::prepare_capture() {
+  const auto& compile = job_.config.compile;
+  if (!compile.enable) {
+    if (!compile.require) return;
+    throw Error("[compile] require without enable — set compile.enable = true");
+  }
+  const auto problem = capture_problem(job_.config, job_.state, *job_.backend);
+  if (!problem.empty()) {
+    if (compile.require) {
+      throw Error("[compile] the step cannot be captured: {} — change that, or unset require",
+                  problem);
+    }
+    log::warning("compile.enable: the step runs uncaptured, with the same results: {}", problem);
+    return;
+  }
+  log::info(
+      "compile.enable: the whole step is captured as a graph of the device after {} steps; "
+      "compile.backend = {} and compile.components select nothing else",
+      kWarmUpSteps, compile.backend);
+  captured_.emplace(*job_.backend, job_.state);
+}
 
 observe::StepMetrics Loop::memory_metrics() {
   const auto memory = job_.backend->memory();
@@ -174,7 +200,8 @@ bool Loop::one_step() {
   const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);
   state.lr.fill_(lr);
   state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batches->valid_tokens));
-  const StepResult result = train_step(state, batches->micro_batches);
+  const StepResult result = captured_ ? captured_->run(batches->micro_batches)
+                                      : train_step(state, batches->micro_batches);
   ++state.step;
   traces_.after_step(state.step);
   state.tokens_seen += batches->tokens;
