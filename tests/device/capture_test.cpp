@@ -1,16 +1,14 @@
-// A whole training step with FSDP's collectives and recomputation inside one CUDA graph: what
-// captured steps will stand on. Needs a GPU; skipped without one.
+// Captured steps with FSDP's collectives and recomputation on a GPU. Skipped without one.
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "device/registry.h"
 #include "ops/recompute.h"
 #include "train/assembly.h"
-#include "train/step.h"
+#include "train/captured_step.h"
 
 namespace titan::train {
 namespace {
@@ -54,38 +52,51 @@ TrainingState make_state(const comm::Mesh& mesh) {
 
 TEST(Capture, AStepWithShardedParametersReplaysAsItRuns) {
   if (at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+  const auto backend = device::open_backend({.name = "cuda"});
   ops::install_saved_tensor_hooks();
   const auto device = at::TensorOptions(at::kLong).device(at::Device(at::kCUDA, 0));
   const MicroBatch batch{at::arange(4 * 64, device).remainder(512).view({4, 64}),
                          at::arange(1, 4 * 64 + 1, device).remainder(512).view({4, 64})};
-  constexpr int kWarmUp = 3, kReplays = 5;
+  constexpr int kReplays = 5;
 
   const comm::Mesh mesh = sharded_mesh();
   TrainingState plain = make_state(mesh);
   std::vector<double> expected;
-  for (int i = 0; i < kWarmUp + kReplays; ++i) {
+  for (int i = 0; i < kWarmUpSteps + kReplays; ++i) {
     expected.push_back(train_step(plain, std::span(&batch, 1)).loss.item<double>());
   }
   EXPECT_LT(expected.back(), expected.front());
 
   TrainingState captured = make_state(mesh);
-  const auto stream = c10::cuda::getStreamFromPool();
-  const c10::cuda::CUDAStreamGuard guard(stream);
-  for (int i = 0; i < kWarmUp; ++i) {
-    EXPECT_EQ(train_step(captured, std::span(&batch, 1)).loss.item<double>(),
-              expected[static_cast<size_t>(i)]);
-  }
   mesh.context->traffic.reset();
-  at::cuda::CUDAGraph graph;
-  // Other threads (NCCL's watchdog) may call what a capturing thread may not.
-  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-  const StepResult result = train_step(captured, std::span(&batch, 1));
-  graph.capture_end();
-  EXPECT_GT(mesh.context->traffic.sums().at({"fsdp", "all-gather"}).calls, 0);
-  EXPECT_GT(mesh.context->traffic.sums().at({"fsdp", "reduce-scatter"}).calls, 0);
-  for (int i = 0; i < kReplays; ++i) {
-    graph.replay();
-    EXPECT_EQ(result.loss.item<double>(), expected[static_cast<size_t>(kWarmUp + i)]) << i;
+  {
+    CapturedStep step(*backend, captured);
+    for (int i = 0; i < kWarmUpSteps + kReplays; ++i) {
+      EXPECT_EQ(step.captured(), i > kWarmUpSteps) << i;
+      EXPECT_EQ(step.run(std::span(&batch, 1)).loss.item<double>(),
+                expected[static_cast<size_t>(i)])
+          << i;
+      // Replays count what they send.
+      const auto sums = mesh.context->traffic.sums();
+      EXPECT_EQ(sums.at({"fsdp", "all-gather"}).calls % (i + 1), 0) << i;
+      EXPECT_GT(sums.at({"fsdp", "reduce-scatter"}).calls, i) << i;
+      captured.step += 1;
+    }
+    EXPECT_EQ(step.replays(), kReplays);
+
+    // A short batch at the end of the data runs as usual, between replays.
+    const MicroBatch half{batch.inputs.narrow(0, 0, 2), batch.labels.narrow(0, 0, 2)};
+    const auto all = [&](const MicroBatch& given) {
+      const double alone = train_step(plain, std::span(&given, 1)).loss.item<double>();
+      EXPECT_EQ(step.run(std::span(&given, 1)).loss.item<double>(), alone);
+    };
+    all(half);
+    EXPECT_EQ(step.replays(), kReplays);
+    all(batch);
+    EXPECT_EQ(step.replays(), kReplays + 1);
+    // Another shape that stays is recorded instead.
+    for (int i = 0; i <= kWarmUpSteps; ++i) all(half);
+    EXPECT_EQ(step.replays(), kReplays + 2);
   }
 }
 

@@ -13,8 +13,9 @@ using at::Tensor;
 using ops::kNpu;
 using ops::seeded;
 
-// Parameters after three steps, on the CPU.
-std::vector<Tensor> train(const std::string& name, at::Device device, bool overflow) {
+// Parameters after three steps, on the CPU; `lr_on`: where the learning rate lies.
+std::vector<Tensor> train(const std::string& name, at::Device device, bool overflow,
+                          at::Device lr_on = at::kCPU) {
   config::Optimizer config;
   config.name = name;
   config.weight_decay = 0.1;
@@ -35,8 +36,7 @@ std::vector<Tensor> train(const std::string& name, at::Device device, bool overf
           seeded(leaf.sizes(), at::kFloat, static_cast<uint64_t>(step)).to(device);
     }
     EXPECT_GT(global_norm(adam.gradients()).item<double>(), 0);
-    // The learning rate of an NPU is on the host.
-    adam.step({.lr = scalar(0.01 * step, at::kCPU),
+    adam.step({.lr = scalar(0.01 * step, lr_on),
                .divisor = scalar(2.5, device),
                .found_inf = overflow ? scalar(step == 2, device) : Tensor()});
     adam.clear_gradients();
@@ -50,9 +50,11 @@ TEST(NpuOptimizer, EqualsTheCpus) {
   for (const char* name : {"AdamW", "Adam"}) {
     for (const bool overflow : {false, true}) {
       const auto npu = train(name, kNpu, overflow), cpu = train(name, at::kCPU, overflow);
+      const auto from_device = train(name, kNpu, overflow, kNpu);
       for (size_t i = 0; i < cpu.size(); ++i) {
-        EXPECT_LE(ops::distance(npu[i], cpu[i]), 2e-6)
-            << name << (overflow ? ", a step is skipped" : "");
+        const auto what = std::string(name) + (overflow ? ", a step is skipped" : "");
+        EXPECT_LE(ops::distance(npu[i], cpu[i]), 2e-6) << what;
+        EXPECT_LE(ops::distance(from_device[i], cpu[i]), 2e-6) << what << ", rate on the device";
       }
     }
   }
