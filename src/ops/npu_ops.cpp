@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "ops/npu_schemas.h"
 
 namespace titan::ops::npu {
 namespace {
@@ -20,7 +21,8 @@ constexpr Schema kSchemas[] = {
      "(Tensor, Tensor)"},
     {"npu::npu_rotary_mul",
      "npu::npu_rotary_mul(Tensor input, Tensor r1, Tensor r2, str rotary_mode=\"half\", Tensor? "
-     "rotate=None) -> Tensor"},
+     "rotate=None) -> Tensor",
+     "npu::npu_rotary_mul(Tensor input, Tensor r1, Tensor r2, str rotary_mode=\"half\") -> Tensor"},
     {"npu::npu_rotary_mul_backward",
      "npu::npu_rotary_mul_backward(Tensor grad, Tensor input, Tensor r1, Tensor r2, str "
      "rotary_mode=\"half\") -> (Tensor, Tensor, Tensor)"},
@@ -45,7 +47,15 @@ constexpr Schema kSchemas[] = {
      "sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, int pse_type=1, int[]? "
      "q_start_idx=None, int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None, "
      "Tensor? dropout_mask=None, int seed=0, int offset=0) -> (Tensor, Tensor, Tensor, Tensor,"
-     " int, int, int)"},
+     " int, int, int)",
+     "npu::npu_fusion_attention_v2(Tensor query, Tensor key, Tensor value, int head_num, str "
+     "input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, "
+     "Tensor? query_rope=None, Tensor? key_rope=None, float scale=1., float keep_prob=1., int "
+     "pre_tokens=2147483647, int next_tokens=2147483647, int inner_precise=0, int[]? "
+     "prefix=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None, int "
+     "sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, int pse_type=1, int[]? "
+     "q_start_idx=None, int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None) -> "
+     "(Tensor, Tensor, Tensor, Tensor, int, int, int)"},
     {"npu::npu_fusion_attention_grad_v2",
      "npu::npu_fusion_attention_grad_v2(Tensor query, Tensor key, Tensor value, Tensor dy, int"
      " head_num, str input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? "
@@ -58,11 +68,6 @@ constexpr Schema kSchemas[] = {
      "q_start_idx=None, int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None) "
      "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"},
 };
-
-template <class Signature>
-c10::TypedOperatorHandle<Signature> find(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 constexpr int64_t kAll = 2147483647;  // tokens before and after: no window
 constexpr int64_t kNoBias = 1;        // of positions: the default kind, and none is given
@@ -121,8 +126,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
-  static const auto op = find<Tensor(const Tensor&, const Tensor&, const Tensor&, c10::string_view,
-                                     const OptionalTensor&)>("npu::npu_rotary_mul");
+  static const Grown<Tensor(const Tensor&, const Tensor&, const Tensor&, c10::string_view),
+                     const OptionalTensor&>
+      op("npu::npu_rotary_mul", "rotate");
   return op.call(x, over_heads(cos), over_heads(sin), interleaved ? "interleave" : "half",
                  std::nullopt);
 }
@@ -168,13 +174,16 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& log_probabilitie
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                     const OptionalTensor& hidden) {
   // The third version of this operator refuses an Ascend 950.
-  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t, int64_t>(
-      const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view, const OptionalTensor&,
-      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-      double, double, int64_t, int64_t, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef,
-      at::OptionalIntArrayRef, int64_t, bool, bool, int64_t, at::OptionalIntArrayRef,
-      at::OptionalIntArrayRef, c10::string_view, const OptionalTensor&, const OptionalTensor&,
-      int64_t, int64_t)>("npu::npu_fusion_attention_v2");
+  static const Grown<std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t, int64_t>(
+                         const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view,
+                         const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                         const OptionalTensor&, const OptionalTensor&, double, double, int64_t,
+                         int64_t, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef,
+                         at::OptionalIntArrayRef, int64_t, bool, bool, int64_t,
+                         at::OptionalIntArrayRef, at::OptionalIntArrayRef, c10::string_view,
+                         const OptionalTensor&),
+                     const OptionalTensor&, int64_t, int64_t>
+      op("npu::npu_fusion_attention_v2", "dropout_mask");
   TITAN_CHECK(!causal || q.size(2) == k.size(2), "causal attention of {} queries on {} keys",
               q.size(2), k.size(2));
   const Layout layout = layout_of({q, k, v});

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <sstream>
 #include <vector>
 
@@ -52,7 +53,9 @@ std::optional<std::string> schema_difference(const Schema& expected, std::string
   }
   std::ostringstream text;
   text << found->schema();
-  if (text.str() == expected.text) return std::nullopt;
+  if (text.str() == expected.text || (expected.older && text.str() == expected.older)) {
+    return std::nullopt;
+  }
   const Parts ours = parts_of(expected.text), theirs = parts_of(text.str());
   const auto at = [](const std::vector<std::string>& list, size_t i) {
     return i < list.size() ? list[i] : std::string("nothing");
@@ -66,6 +69,12 @@ std::optional<std::string> schema_difference(const Schema& expected, std::string
   }
   return fmt::format("{}: torch_npu {} returns {}, titan takes {}", expected.name, version,
                      theirs.results, ours.results);
+}
+
+bool takes(const char* name, std::string_view argument) {
+  const auto& arguments =
+      c10::Dispatcher::singleton().findSchemaOrThrow(name, "").schema().arguments();
+  return std::ranges::any_of(arguments, [&](const auto& one) { return one.name() == argument; });
 }
 
 }  // namespace titan::ops::npu
