@@ -60,15 +60,24 @@ fs::path module_folder() {
   return error ? fs::path(".") : binary.parent_path();
 }
 
-fs::path module_path(const Kind& kind) {
-  return module_folder() / fmt::format("libtitan_{}.so", kind.name);
+// torch_npu's wheel in an embedded interpreter instead of with a stand-in for one.
+constexpr const char* kNpuThroughPython = "npu_python";
+
+fs::path module_path(const char* name) {
+  return module_folder() / fmt::format("libtitan_{}.so", name);
+}
+
+bool is_npu(const Kind& kind) { return std::string_view(kind.name) == "npu"; }
+
+fs::path module_path(const Kind& kind, const std::vector<npu::Setting>& npu_settings) {
+  const bool python = is_npu(kind) && npu::through_python(npu::plan_environment(npu_settings));
+  return module_path(python ? kNpuThroughPython : kind.name);
 }
 
 // What dlopen says, and what to do where that is known.
 std::string loader_reason(const Kind& kind, const std::string& said) {
-  const bool no_cann =
-      std::string_view(kind.name) == "npu" &&
-      (said.find("libascendcl") != std::string::npos || said.find("libhccl") != std::string::npos);
+  const bool no_cann = is_npu(kind) && (said.find("libascendcl") != std::string::npos ||
+                                        said.find("libhccl") != std::string::npos);
   return fmt::format("its libraries cannot be loaded: {}{}", said,
                      no_cann ? " (CANN is not installed or not on LD_LIBRARY_PATH: source "
                                "/usr/local/Ascend/ascend-toolkit/set_env.sh)"
@@ -79,7 +88,7 @@ std::string loader_reason(const Kind& kind, const std::string& said) {
 // it cannot be.
 const Module* load_module(const Kind& kind, const std::vector<npu::Setting>& npu_settings,
                           std::string& reason) {
-  const fs::path path = module_path(kind);
+  const fs::path path = module_path(kind, npu_settings);
   std::error_code error;
   if (!fs::exists(path, error)) {
     reason = fmt::format("not part of this build (no {})", path.string());
@@ -92,7 +101,7 @@ const Module* load_module(const Kind& kind, const std::vector<npu::Setting>& npu
   if (*kind.allocator_default && !user_chose) {
     env::set_default(kCudaAllocatorVariable, kind.allocator_default);
   }
-  if (std::string_view(kind.name) == "npu") {
+  if (is_npu(kind)) {
     const auto plan = npu::plan_environment(npu_settings);
     npu::apply_environment(plan);
     log::info("NPU settings: {}", npu::describe(plan));
@@ -183,8 +192,10 @@ std::unique_ptr<Backend> open_backend(const OpenOptions& options) {
 }
 
 void close_modules() {
-  for (const auto& kind : kKinds) {
-    void* handle = dlopen(module_path(kind).c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  std::vector<const char*> names{kNpuThroughPython};
+  for (const auto& kind : kKinds) names.push_back(kind.name);
+  for (const char* name : names) {
+    void* handle = dlopen(module_path(name).c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
     const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, kModuleEntry));
     if (entry != nullptr && std::string_view(entry()->build) == module_build() && entry()->close) {
@@ -200,8 +211,9 @@ std::vector<ModuleInfo> probe_modules(bool load) {
     ModuleInfo info;
     info.name = kind.name;
     std::error_code error;
-    info.built = fs::exists(module_path(kind), error);
-    if (info.built) info.path = module_path(kind).string();
+    const fs::path path = module_path(kind, {});
+    info.built = fs::exists(path, error);
+    if (info.built) info.path = path.string();
     if (!load) {
       info.detail = info.built ? "built" : "not part of this build";
     } else if (const Module* module = usable_module(kind, {}, info.detail)) {

@@ -52,6 +52,9 @@ void add_time_limits(Settings& settings, const config::Npu& npu, const config::C
 Settings npu_settings(const config::JobConfig& config) {
   const auto& npu = config.npu;
   Settings settings;
+  if (npu.route != config::Npu{}.route) {
+    settings.push_back({"TITAN_NPU_ROUTE", npu.route, "[npu] route"});
+  }
   add_allocator(settings, npu);
   if (npu.task_queue) {
     settings.push_back({"TASK_QUEUE_ENABLE", std::to_string(*npu.task_queue), "[npu] task_queue"});

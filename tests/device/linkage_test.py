@@ -17,6 +17,7 @@ import unittest
 VENDOR = re.compile(r"lib(cuda|cudart|cudnn|cublas|cufft|cufile|cupti|curand|cusolver|cusparse|nccl|nvrtc|nvshmem|nvToolsExt|"
                     r"nvJitLink|torch_cuda|c10_cuda|torch_npu|ascend|acl|opapi|hccl|python|torch_python|titan_)")
 TORCH_CPU_OWN = re.compile(r"lib(cudart|cupti)\.so")
+NPU_PYTHON = "libtitan_npu_python.so"  # a second way to a device, the only part of titan with an interpreter
 TITAN = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
 
 
@@ -43,6 +44,11 @@ class Linkage(unittest.TestCase):
         self.assertIn("libtorch_cpu.so", names)
         self.assertEqual([name for name in names if VENDOR.match(name)], [])
 
+    def test_python_is_needed_by_one_module_only(self):
+        for file in (TITAN, *TITAN.parent.glob("libtitan_*.so")):
+            pythons = [name for name in needed(file) if re.match(r"libpython", name)]
+            self.assertEqual(bool(pythons), file.name == NPU_PYTHON, f"{file} needs {pythons}")
+
     def test_nothing_below_it_does_but_libtorch_cpu_of_a_cuda_wheel(self):
         files = resolved(TITAN)
         seen, open_list, problems = set(), [("titan", name) for name in needed(TITAN)], []
@@ -64,7 +70,7 @@ class Linkage(unittest.TestCase):
 
     def test_modules_take_every_symbol_of_the_core_from_the_binary(self):
         exported = dynamic_symbols(TITAN, undefined=False)
-        for module in sorted(TITAN.parent.glob("libtitan_*.so")):
+        for module in sorted([*TITAN.parent.glob("libtitan_*.so"), *TITAN.parent.glob("python/libtitan_*.so")]):
             own = dynamic_symbols(module, undefined=False)
             missing = {s for s in dynamic_symbols(module, undefined=True) if s.startswith("_ZN5titan")} - exported
             self.assertEqual(missing, set(), module.name)
@@ -79,7 +85,7 @@ class Messages(unittest.TestCase):
 
     def test_version_names_the_modules_beside_the_binary(self):
         line = next(l for l in self.run_titan("--version").stdout.splitlines() if l.startswith("devices built in:"))
-        modules = sorted(p.name[len("libtitan_"):-3] for p in TITAN.parent.glob("libtitan_*.so"))
+        modules = sorted(p.name[len("libtitan_"):-3] for p in TITAN.parent.glob("libtitan_*.so") if p.name != NPU_PYTHON)
         self.assertEqual(sorted(line.split(":")[1].split()), sorted(["cpu", *modules]))
 
     def test_doctor_gives_the_reason_and_the_exit_code_of_a_missing_device(self):

@@ -11,6 +11,7 @@
 namespace titan::config {
 
 struct Npu {
+  std::string route = "shim";
   std::optional<double> memory_fraction;
   std::optional<int64_t> zero_stage;
   std::optional<bool> expandable_segments;
@@ -24,6 +25,10 @@ struct Npu {
   std::optional<int64_t> hccl_exec_timeout_seconds;
 
   static constexpr void describe(auto&& field) {
+    field("route", &Npu::route,
+          "TITAN_NPU_ROUTE: torch_npu without an interpreter (shim) or in an embedded one (python; "
+          "its packages: TITAN_NPU_PYTHON)",
+          one_of("shim|python"));
     field("memory_fraction", &Npu::memory_fraction,
           "share of the device memory the allocator may take",
           Check{.least = 0, .most = 1, .open = true});

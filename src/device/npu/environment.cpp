@@ -17,7 +17,10 @@ struct Default {
   const char* value;  // empty: not set unless asked for
 };
 
+constexpr const char* kRoute = "TITAN_NPU_ROUTE";
+
 constexpr Default kDefaults[] = {
+    {kRoute, "shim"},
     // Segments that grow leave no gaps between blocks of different sizes.
     {kAllocator, "expandable_segments:True"},
     // A thread of its own launches the work, and makes its work space too.
@@ -95,6 +98,16 @@ std::vector<Setting> plan_environment(const std::vector<Setting>& asked) {
 
 void apply_environment(const std::vector<Setting>& plan) {
   for (const auto& setting : plan) env::set_default(setting.variable, setting.value.c_str());
+}
+
+bool through_python(const std::vector<Setting>& plan) {
+  const Setting* route = find(plan, kRoute);
+  TITAN_CHECK(route, "a plan of the NPU's environment without a route");
+  if (route->value != "shim" && route->value != "python") {
+    throw Error("[npu] {}={} ({}) is no way to torch_npu — set it to shim or python", kRoute,
+                route->value, route->source);
+  }
+  return route->value == "python";
 }
 
 std::string describe(const std::vector<Setting>& plan) {
