@@ -19,6 +19,7 @@ constexpr Variable kVariables[] = {
      "1: every stream runs in a thread of its own; 0: every call runs at once"},
     {"CANNEMU_JITTER_US", "0",
      "a task of a stream first sleeps a random time up to this, to show missing waits"},
+    {"CANNEMU_COMPUTE", "1", "0: operators are launched and do nothing, to time the host"},
     {"CANNEMU_POISON", "1", "1: fresh device memory is NaN; 0: it is what malloc gives"},
     {"CANNEMU_THREADS", "1", "threads that one operator may use"},
     {"CANNEMU_TRACE", "0", "1: every call is one line on stderr"},
@@ -56,6 +57,7 @@ Settings read() {
   result.cann_version = text("CANNEMU_CANN_VERSION");
   result.asynchronous = number("CANNEMU_ASYNC") != 0;
   result.jitter_us = static_cast<int>(number("CANNEMU_JITTER_US"));
+  result.compute = number("CANNEMU_COMPUTE") != 0;
   result.poison = number("CANNEMU_POISON") != 0;
   result.threads = static_cast<int>(number("CANNEMU_THREADS"));
   result.trace = number("CANNEMU_TRACE") != 0;

@@ -14,6 +14,7 @@ struct Settings {
   std::string cann_version;
   bool asynchronous = true;  // a thread for each stream; else every call runs at once
   int jitter_us = 0;         // each task of a stream first sleeps up to this long
+  bool compute = true;       // else operators are launched and their results left as they are
   bool poison = true;        // fresh device memory is filled with 0xff, a NaN in every float type
   bool trace = false;        // every call is one line on stderr
   int threads = 1;           // of one operator

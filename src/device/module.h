@@ -7,6 +7,7 @@
 #include <string>
 
 #include "device/backend.h"
+#include "device/tracing.h"
 
 namespace titan::device {
 
@@ -21,6 +22,8 @@ struct Module {
   // Ends the use of the device's libraries, before the process tears down threads and static
   // objects. Null: nothing to do.
   void (*close)() = nullptr;
+  // The device's own profiler. Null: libtorch's serves it.
+  const Tracing* (*tracing)() = nullptr;
 };
 
 // The symbol a module exports, as extern "C".

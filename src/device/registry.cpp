@@ -126,6 +126,23 @@ const Module* load_module(const Kind& kind, const std::vector<npu::Setting>& npu
   return module;
 }
 
+// The modules that are in the process, which stay there until it ends.
+std::vector<const Module*> loaded_modules() {
+  std::vector<const char*> names{kNpuThroughPython};
+  for (const auto& kind : kKinds) names.push_back(kind.name);
+  std::vector<const Module*> modules;
+  for (const char* name : names) {
+    void* handle = dlopen(module_path(name).c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, kModuleEntry));
+    if (entry != nullptr && std::string_view(entry()->build) == module_build()) {
+      modules.push_back(entry());
+    }
+    dlclose(handle);
+  }
+  return modules;
+}
+
 // The module if a device can be used, else nullptr and the reason.
 const Module* usable_module(const Kind& kind, const std::vector<npu::Setting>& npu_settings,
                             std::string& reason) {
@@ -192,17 +209,17 @@ std::unique_ptr<Backend> open_backend(const OpenOptions& options) {
 }
 
 void close_modules() {
-  std::vector<const char*> names{kNpuThroughPython};
-  for (const auto& kind : kKinds) names.push_back(kind.name);
-  for (const char* name : names) {
-    void* handle = dlopen(module_path(name).c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr) continue;
-    const auto entry = reinterpret_cast<ModuleEntry>(dlsym(handle, kModuleEntry));
-    if (entry != nullptr && std::string_view(entry()->build) == module_build() && entry()->close) {
-      entry()->close();
-    }
-    dlclose(handle);
+  for (const Module* module : loaded_modules()) {
+    if (module->close) module->close();
   }
+}
+
+const Tracing* tracing_of(c10::DeviceType device) {
+  if (device != c10::DeviceType::PrivateUse1) return nullptr;
+  for (const Module* module : loaded_modules()) {
+    if (std::string_view(module->device) == "npu" && module->tracing) return module->tracing();
+  }
+  return nullptr;
 }
 
 std::vector<ModuleInfo> probe_modules(bool load) {

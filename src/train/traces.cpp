@@ -19,7 +19,7 @@ void StepTraces::before_step(int64_t step) {
   if (!settings_.enable_profiling || profiler_.running()) return;
   const int64_t left = settings_.profile_freq - (step - 1) % settings_.profile_freq;
   if (left <= settings_.profiler_active) {
-    profiler_.start();
+    profiler_.start(folder_ / fmt::format("rank{}_under_way", rank_));
   } else if (left <= settings_.profiler_active + settings_.profiler_warmup) {
     profiler_.warm_up();
   }
@@ -42,6 +42,10 @@ void StepTraces::write(int64_t step) {
       folder_ / fmt::format("iteration_{}", step) / fmt::format("rank{}_trace.json", rank_);
   profiler_.stop_and_write(file);
   log::info("Wrote the trace of step {} to {} in {:.2f} s", step, file.string(), watch.seconds());
+  if (const auto reader = profiler_.device_reader(); !reader.empty()) {
+    log::info("The device's own is in {} ({})", (file.parent_path() / file.stem()).string(),
+              reader);
+  }
 }
 
 }  // namespace titan::train

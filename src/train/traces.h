@@ -13,7 +13,8 @@ namespace titan::train {
 
 class StepTraces {
  public:
-  // Files: FOLDER/iteration_STEP/rankRANK_trace.json, STEP the last step in it.
+  // Files: FOLDER/iteration_STEP/rankRANK_trace.json, STEP the last step in it; of an NPU also the
+  // folder rankRANK_trace beside it.
   StepTraces(const config::Profiling& settings, std::filesystem::path folder, int64_t rank,
              device::Backend& backend);
 

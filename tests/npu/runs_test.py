@@ -117,6 +117,39 @@ class Counters(NpuJobs):
         self.assertEqual({name: step.get(name) for name in expected}, expected)
 
 
+class Profiling(NpuJobs):
+    """[profiling] on an NPU: libtorch's trace, and beside it what CANN's profiler has written."""
+
+    KEYS = {"profiling.enable_profiling": True, "profiling.profile_freq": 4, "profiling.profiler_active": 2,
+            "profiling.profiler_warmup": 1, "training.steps": 8, "lr_scheduler.total_steps": 8}
+
+    def test_ranges_of_the_step_reach_the_profiler_of_the_device(self):
+        folder = self.npu(layout(shard=2), {**self.KEYS, **RECOMPUTED})
+        for step in (4, 8):
+            for rank in (0, 1):
+                place = folder / f"profile_traces/iteration_{step}"
+                trace = json.loads((place / f"rank{rank}_trace.json").read_text())
+                self.assertEqual(sum(event.get("name") == "forward" for event in trace["traceEvents"]), 4)
+                (session,) = (place / f"rank{rank}_trace").iterdir()
+                recorded = json.loads((session / "emulated_ranges.json").read_text())
+                names = [row["name"] for row in recorded["ranges"]]
+                # Two steps of two micro-batches.
+                for name, count in {"data": 2, "forward": 4, "backward": 4, "gradient reduction": 2, "optimizer": 2}.items():
+                    self.assertEqual(names.count(name), count, f"{name} in {names}")
+                self.assertTrue(all(row["begin_ms"] <= row["end_ms"] for row in recorded["ranges"]))
+                self.assertEqual(recorded["unfinished"], 0)
+        self.assertFalse(list((folder / "profile_traces").glob("*_under_way")))
+
+    def test_without_profiling_nothing_is_asked_of_it(self):
+        pattern = self.root / "unprofiled.%r.json"
+        with unittest.mock.patch.dict(os.environ, CANNEMU_STATS=str(pattern)):
+            self.npu(ONE)
+        self.assertFalse([name for name in stats(str(pattern).replace("%r", "0")) if name.startswith("aclprofRange")])
+
+    def test_training_is_the_same(self):
+        self.assert_equal_runs(self.npu(ONE, {"training.steps": 8, "lr_scheduler.total_steps": 8}), self.npu(ONE, self.KEYS))
+
+
 class Resume(NpuJobs):
     def test_across_devices(self):
         keys = {**CHECKPOINT, "lr_scheduler.total_steps": 10}

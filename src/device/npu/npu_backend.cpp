@@ -24,6 +24,7 @@
 #include "device/npu/ending.h"
 #include "device/npu/peak_flops.h"
 #include "device/npu/process_group.h"
+#include "device/npu/tracing.h"
 
 namespace titan::device::npu {
 namespace {
@@ -215,6 +216,7 @@ titan_device_module() {
         return std::make_unique<titan::device::npu::NpuBackend>();
       },
       .close = titan::device::npu::close_cann,
+      .tracing = titan::device::npu::cann_tracing,
   };
   return &kModule;
 }

@@ -6,7 +6,7 @@ if(NOT Python3_Development.Embed_FOUND)
   return()
 endif()
 message(STATUS "NPU module through an interpreter: Python ${Python3_VERSION}, ${Python3_LIBRARIES}")
-add_library(titan_npu_wheel MODULE npu_backend.cpp ending.cpp peak_flops.cpp process_group.cpp)
+add_library(titan_npu_wheel MODULE npu_backend.cpp ending.cpp peak_flops.cpp process_group.cpp tracing.cpp)
 titan_compile_options(titan_npu_wheel)
 target_include_directories(titan_npu_wheel PRIVATE ${CMAKE_SOURCE_DIR}/src)
 target_compile_definitions(titan_npu_wheel PRIVATE TITAN_MODULE_BUILD="${TITAN_MODULE_BUILD}"

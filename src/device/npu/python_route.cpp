@@ -150,6 +150,11 @@ void close() {
   if (const Module* module = Loaded::get().module) module->close();
 }
 
+const Tracing* tracing() {
+  const Module* module = Loaded::get().module;
+  return module ? module->tracing() : nullptr;
+}
+
 }  // namespace
 }  // namespace titan::device::npu
 
@@ -161,6 +166,7 @@ titan_device_module() {
       .unusable = titan::device::npu::unusable,
       .open = titan::device::npu::open,
       .close = titan::device::npu::close,
+      .tracing = titan::device::npu::tracing,
   };
   return &kModule;
 }
