@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +22,7 @@ def host_ns():
     total = 0
     for task in pathlib.Path("/proc/self/task").iterdir():
         if task.name == str(os.getpid()) or (task / "comm").read_text().startswith("pt_autograd"):
-            total += int((task / "schedstat").read_text().split()[0])
+            total += time.clock_gettime_ns((~int(task.name) << 3) | 6)  # the kernel's number of a thread's CPU clock
     return total
 
 

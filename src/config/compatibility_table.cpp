@@ -294,6 +294,7 @@ constexpr Row kRows[] = {
     {"data.virtual_streams", kYes, kOwn, kOwnZh},
     {"data.prefetch", kYes, kOwn, kOwnZh},
     {"data.threads", kYes, kOwn, kOwnZh},
+    {"npu.route", kYes, kOwn, kOwnZh},
     {"npu.memory_fraction", kYes, "acts on Ascend devices only", "只对昇腾设备起作用"},
     {"npu.zero_stage", kYes},
     {"npu.expandable_segments", kYes, kOwn, kOwnZh},
