@@ -70,7 +70,7 @@ fs::path module_path(const char* name) {
 bool is_npu(const Kind& kind) { return std::string_view(kind.name) == "npu"; }
 
 fs::path module_path(const Kind& kind, const std::vector<npu::Setting>& npu_settings) {
-  const bool python = is_npu(kind) && npu::through_python(npu::plan_environment(npu_settings));
+  const bool python = is_npu(kind) && npu::through_python(npu_settings);
   return module_path(python ? kNpuThroughPython : kind.name);
 }
 

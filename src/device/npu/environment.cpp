@@ -100,14 +100,16 @@ void apply_environment(const std::vector<Setting>& plan) {
   for (const auto& setting : plan) env::set_default(setting.variable, setting.value.c_str());
 }
 
-bool through_python(const std::vector<Setting>& plan) {
-  const Setting* route = find(plan, kRoute);
-  TITAN_CHECK(route, "a plan of the NPU's environment without a route");
-  if (route->value != "shim" && route->value != "python") {
+bool through_python(const std::vector<Setting>& asked) {
+  const Setting* wanted = find(asked, kRoute);
+  const auto exported = env::get(kRoute);
+  if (!exported && !wanted) return false;
+  const Setting route = exported ? Setting{kRoute, *exported, "exported"} : *wanted;
+  if (route.value != "shim" && route.value != "python") {
     throw Error("[npu] {}={} ({}) is no way to torch_npu — set it to shim or python", kRoute,
-                route->value, route->source);
+                route.value, route.source);
   }
-  return route->value == "python";
+  return route.value == "python";
 }
 
 std::string describe(const std::vector<Setting>& plan) {

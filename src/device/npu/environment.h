@@ -22,9 +22,9 @@ std::vector<Setting> plan_environment(const std::vector<Setting>& asked);
 // thread of ours.
 void apply_environment(const std::vector<Setting>& plan);
 
-// Whether the plan asks for the interpreter instead of the stand-in for it. Throws Error for a
-// value that is neither.
-bool through_python(const std::vector<Setting>& plan);
+// Whether the interpreter is asked for instead of the stand-in for it, by what is exported or else
+// by `asked`. Throws Error for a value that is neither.
+bool through_python(const std::vector<Setting>& asked);
 
 // "TASK_QUEUE_ENABLE=2 (default), …", one line.
 std::string describe(const std::vector<Setting>& plan);
