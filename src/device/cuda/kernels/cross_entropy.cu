@@ -15,7 +15,8 @@ struct Softmax {
   __device__ __forceinline__ void merge(const Softmax& other) {
     const float most = fmaxf(maximum, other.maximum);
     if (most == -INFINITY) return;
-    sum = sum * exp2f((maximum - most) * kLog2E) + other.sum * exp2f((other.maximum - most) * kLog2E);
+    sum =
+        sum * exp2f((maximum - most) * kLog2E) + other.sum * exp2f((other.maximum - most) * kLog2E);
     maximum = most;
   }
   template <int kN>
@@ -61,13 +62,13 @@ __device__ __forceinline__ Softmax over_block(Softmax mine, float* maxima, float
 template <class T, int kStep>
 __global__ void __launch_bounds__(1024)
     cross_entropy_rows(T* __restrict__ logits, const int64_t* __restrict__ labels, int64_t ignored,
-            const float* __restrict__ scale, int64_t vocab, float* __restrict__ losses) {
+                       const float* __restrict__ scale, int64_t vocab, float* __restrict__ losses) {
   __shared__ float maxima[32], sums[32];
   const int64_t row = blockIdx.x;
   T* const mine = logits + row * vocab;
   const int64_t label = labels[row];
   const int64_t steps = vocab / kStep;
-  const auto read = [&](int64_t step, float (&values)[kStep]) {
+  const auto read = [&](int64_t step, float(&values)[kStep]) {
     if constexpr (kStep == 1) {
       values[0] = widen(mine[step]);
     } else {
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(1024)
       for (int i = 0; i < kStep; ++i) values[i] = vector.at[i];
     }
   };
-  const auto write = [&](int64_t step, const float (&values)[kStep]) {
+  const auto write = [&](int64_t step, const float(&values)[kStep]) {
     if constexpr (kStep == 1) {
       mine[step] = narrow<T>(values[0]);
     } else {

@@ -43,9 +43,9 @@ __device__ __forceinline__ uint8_t to_float8(float x) {
 template <Float8 kFormat>
 inline constexpr float kLargest = kFormat == Float8::kE4M3 ? 448.0f : 57344.0f;
 
-// A block casts a tile of 64 x 64: a thread reads 16 elements of a row, and writes 16 bytes of a row
-// and 16 bytes of a column, which it collects from the tile in shared memory. Rows of the tile are
-// padded so that reading down a column does not fall on one bank.
+// A block casts a tile of 64 x 64: a thread reads 16 elements of a row, and writes 16 bytes of a
+// row and 16 bytes of a column, which it collects from the tile in shared memory. Rows of the tile
+// are padded so that reading down a column does not fall on one bank.
 constexpr int kTile = 64, kCastThreads = 256, kPadded = kTile + 4;
 
 template <class T, Float8 kFormat>
@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(kCastThreads)
   const float scale = largest > 0 ? kLargest<kFormat> / largest : 1.0f;
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
     *inverse_scale = largest > 0 ? largest / kLargest<kFormat> : 1.0f;
-  const int row = static_cast<int>(threadIdx.x) / 4, column = static_cast<int>(threadIdx.x) % 4 * 16;
+  const int row = static_cast<int>(threadIdx.x) / 4,
+            column = static_cast<int>(threadIdx.x) % 4 * 16;
   const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kTile,
                 first_column = static_cast<int64_t>(blockIdx.x) * kTile;
   if (first_row + row < rows && first_column + column < columns) {
@@ -72,7 +73,8 @@ __global__ void __launch_bounds__(kCastThreads)
     for (int half = 0; half < 2; ++half) {
       const Values<T> values(load(x + at, half));
 #pragma unroll
-      for (int i = 0; i < 8; ++i) cast.bytes[8 * half + i] = to_float8<kFormat>(values.at[i] * scale);
+      for (int i = 0; i < 8; ++i)
+        cast.bytes[8 * half + i] = to_float8<kFormat>(values.at[i] * scale);
     }
     if (by_row) *reinterpret_cast<uint4*>(by_row + at) = cast.all;
 #pragma unroll
@@ -110,8 +112,8 @@ void largest_magnitude(Element element, const void* x, int64_t count, float* ama
     const int64_t vectors = count / kPerVector<T>;
     const unsigned blocks =
         std::min<unsigned>(kMagnitudeBlocks, blocks_for(vectors, kMagnitudeThreads));
-    magnitude_of<T><<<blocks, kMagnitudeThreads, 0, stream>>>(static_cast<const T*>(x), vectors,
-                                                              amax);
+    magnitude_of<T>
+        <<<blocks, kMagnitudeThreads, 0, stream>>>(static_cast<const T*>(x), vectors, amax);
   });
 }
 

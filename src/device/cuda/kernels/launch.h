@@ -61,15 +61,15 @@ void cross_entropy(Element element, void* logits, const int64_t* labels, int64_t
                    const float* scale, int64_t rows, int64_t vocab, float* losses,
                    cudaStream_t stream);
 
-// float8 (Micikevicius et al. 2022, arXiv 2209.05433), one scale for a tensor: the largest magnitude
-// becomes the largest number of the format.
+// float8 (Micikevicius et al. 2022, arXiv 2209.05433), one scale for a tensor: the largest
+// magnitude becomes the largest number of the format.
 enum class Float8 { kE4M3, kE5M2 };
 // amax = the largest magnitude of `count` elements, a multiple of 8; x is 16-bit. Overwrites amax.
 void largest_magnitude(Element element, const void* x, int64_t count, float* amax,
                        cudaStream_t stream);
 // x [rows, columns] of 16-bit elements, both multiples of 16, times 448 (E5M2: 57344) / amax, as
-// float8: `by_row` [rows, columns] and `by_column` [columns, rows], each may be null; one read of x.
-// inverse_scale = amax / 448. All zeros stay zeros.
+// float8: `by_row` [rows, columns] and `by_column` [columns, rows], each may be null; one read of
+// x. inverse_scale = amax / 448. All zeros stay zeros.
 void cast_to_float8(Element element, Float8 format, const void* x, const float* amax, int64_t rows,
                     int64_t columns, void* by_row, void* by_column, float* inverse_scale,
                     cudaStream_t stream);

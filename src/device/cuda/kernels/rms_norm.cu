@@ -7,12 +7,12 @@ namespace {
 template <int kRowThreads>
 inline constexpr int kRowsPerBlock = kRowThreads < 128 ? 128 / kRowThreads : 1;
 template <int kRowThreads>
-inline constexpr int kBlock = kRowThreads * kRowsPerBlock<kRowThreads>;
+inline constexpr int kBlock = kRowThreads* kRowsPerBlock<kRowThreads>;
 
 template <class T, int kRowThreads, int kVectors>
 __global__ void __launch_bounds__(kBlock<kRowThreads>)
     norm_forward(const T* __restrict__ x, const T* __restrict__ weight, float eps, int64_t rows,
-            int vectors, T* __restrict__ y, float* __restrict__ inverse_rms) {
+                 int vectors, T* __restrict__ y, float* __restrict__ inverse_rms) {
   __shared__ float space[kBlock<kRowThreads> / 32];
   const int lane = static_cast<int>(threadIdx.x) % kRowThreads;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowsPerBlock<kRowThreads> +
@@ -35,8 +35,7 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>)
     for (const float value : values.at) squares += value * value;
   }
   squares = sum_of_row<kRowThreads>(squares, space);
-  const float inverse =
-      rsqrtf(squares / static_cast<float>(vectors * kPerVector<T>) + eps);
+  const float inverse = rsqrtf(squares / static_cast<float>(vectors * kPerVector<T>) + eps);
   if (lane == 0) inverse_rms[row] = inverse;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
@@ -51,13 +50,13 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>)
 }
 
 // With n = x * inverse_rms and g = dy * weight: dx = inverse_rms * (g - n * mean(g n)) + residual,
-// dw = the sum of dy * n over rows. A thread keeps its columns of dw over all rows of its block; the
-// next row is on its way while one is worked on.
+// dw = the sum of dy * n over rows. A thread keeps its columns of dw over all rows of its block;
+// the next row is on its way while one is worked on.
 template <class T, int kRowThreads, int kVectors>
 __global__ void __launch_bounds__(kBlock<kRowThreads>)
     norm_backward(const T* __restrict__ dy, const T* __restrict__ x, const T* __restrict__ weight,
-             const float* __restrict__ inverse_rms, const T* __restrict__ residual, int64_t rows,
-             int vectors, T* __restrict__ dx, float* __restrict__ partial) {
+                  const float* __restrict__ inverse_rms, const T* __restrict__ residual,
+                  int64_t rows, int vectors, T* __restrict__ dx, float* __restrict__ partial) {
   constexpr int kN = kPerVector<T>;
   __shared__ float space[2][kBlock<kRowThreads> / 32];
   const int lane = static_cast<int>(threadIdx.x) % kRowThreads;
@@ -111,8 +110,7 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>)
       Values<T> result;
 #pragma unroll
       for (int i = 0; i < kN; ++i) {
-        result.at[i] = now.inverse *
-                       (grad.at[i] * scale.at[i] - value.at[i] * now.inverse * mean);
+        result.at[i] = now.inverse * (grad.at[i] * scale.at[i] - value.at[i] * now.inverse * mean);
       }
       if (residual) {
         const Values<T> added(now.residual[v]);

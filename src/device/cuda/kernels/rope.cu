@@ -32,12 +32,12 @@ __device__ __forceinline__ void turn(Values<T>& first, Values<T>& second, const 
 
 // A row in units of work: interleaved a vector, else a vector and its partner half a head later.
 struct Units {
-  int per_head;    // units in a head
-  int vectors;     // vectors in a head
-  int turned;      // units of queries and keys in a row
-  int all;         // with the values
-  int row_vectors; // vectors in a packed row
-  int angles;      // in a row of the tables
+  int per_head;     // units in a head
+  int vectors;      // vectors in a head
+  int turned;       // units of queries and keys in a row
+  int all;          // with the values
+  int row_vectors;  // vectors in a packed row
+  int angles;       // in a row of the tables
 };
 
 template <class T, bool kInterleaved>
@@ -45,8 +45,12 @@ Units units_of(const Heads& heads) {
   const int vectors = static_cast<int>(heads.head_dim) / kPerVector<T>;
   const int per_head = kInterleaved ? vectors : vectors / 2;
   const int turned = static_cast<int>(heads.queries + heads.keys) * per_head;
-  return {per_head, vectors, turned, turned + static_cast<int>(heads.keys) * per_head,
-          static_cast<int>(heads.width()) / kPerVector<T>, static_cast<int>(heads.head_dim) / 2};
+  return {per_head,
+          vectors,
+          turned,
+          turned + static_cast<int>(heads.keys) * per_head,
+          static_cast<int>(heads.width()) / kPerVector<T>,
+          static_cast<int>(heads.head_dim) / 2};
 }
 
 template <class T, bool kInterleaved>
@@ -63,8 +67,7 @@ __global__ void __launch_bounds__(kThreads)
   const int head = unit / units.per_head, in_head = unit % units.per_head;
   const int64_t first = row * units.row_vectors + head * units.vectors + in_head;
   const int64_t second = first + units.vectors / 2;
-  const int64_t angle =
-      row % table_rows * units.angles + in_head * kAnglesPerUnit<T, kInterleaved>;
+  const int64_t angle = row % table_rows * units.angles + in_head * kAnglesPerUnit<T, kInterleaved>;
   Values<T> a(load(packed, first)), b = a;
   if constexpr (!kInterleaved) b = Values<T>(load(packed, second));
   turn<T, kInterleaved>(a, b, cos + angle, sin + angle, 1);

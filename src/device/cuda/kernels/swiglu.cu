@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(kThreads)
 // With s = sigmoid(gate): d silu / d gate = s (1 + gate (1 - s)).
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    swiglu_backward_rows(const T* __restrict__ dy, const T* __restrict__ gate_up, int64_t rows, int vectors,
-             T* __restrict__ d_gate_up) {
+    swiglu_backward_rows(const T* __restrict__ dy, const T* __restrict__ gate_up, int64_t rows,
+                         int vectors, T* __restrict__ d_gate_up) {
   const int64_t work = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (work >= rows * vectors) return;
   const int64_t row = work / vectors, at = work % vectors;
@@ -61,8 +61,8 @@ void swiglu_backward(Element element, const void* dy, const void* gate_up, int64
     using T = std::remove_pointer_t<decltype(type)>;
     const int64_t vectors = width / kPerVector<T>;
     swiglu_backward_rows<T><<<blocks_for(rows * vectors, kThreads), kThreads, 0, stream>>>(
-        static_cast<const T*>(dy), static_cast<const T*>(gate_up), rows,
-        static_cast<int>(vectors), static_cast<T*>(d_gate_up));
+        static_cast<const T*>(dy), static_cast<const T*>(gate_up), rows, static_cast<int>(vectors),
+        static_cast<T*>(d_gate_up));
   });
 }
 

@@ -101,9 +101,12 @@ inline unsigned blocks_for(int64_t work, int64_t per_block) {
 template <class Body>
 void with_element(Element element, Body&& body) {
   switch (element) {
-    case Element::kFloat32: return body(static_cast<float*>(nullptr));
-    case Element::kBFloat16: return body(static_cast<__nv_bfloat16*>(nullptr));
-    case Element::kFloat16: return body(static_cast<__half*>(nullptr));
+    case Element::kFloat32:
+      return body(static_cast<float*>(nullptr));
+    case Element::kBFloat16:
+      return body(static_cast<__nv_bfloat16*>(nullptr));
+    case Element::kFloat16:
+      return body(static_cast<__half*>(nullptr));
   }
 }
 
