@@ -374,8 +374,8 @@ def check_a_hidden_device_is_named(session):
 
 CLAIMS = [check_the_device_is_healthy, check_float32_losses_equal_the_cpu, check_the_loss_falls,
           check_float64_losses_equal_the_cpu, check_lower_precisions_follow_float32, check_recomputation_changes_nothing,
-          check_a_sharded_group_of_one_changes_nothing, check_offload_changes_nothing_but_the_memory,
-          check_accumulation_equals_one_batch, check_document_masks_equal_the_cpu, check_deterministic_runs_are_bit_equal,
+          check_captured_steps_equal_uncaptured_ones, check_a_sharded_group_of_one_changes_nothing,
+          check_offload_changes_nothing_but_the_memory, check_accumulation_equals_one_batch, check_document_masks_equal_the_cpu, check_deterministic_runs_are_bit_equal,
           check_a_resumed_run_is_bit_equal,
           check_generation_equals_the_cpu, check_a_signal_ends_the_run_cleanly, check_a_hidden_device_is_named,
           check_memory_running_out_is_one_line]
