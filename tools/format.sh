@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=$(tools/test_venv.sh format)
-clang_format=$(dirname "$python")/clang-format
+clang_format=$("$python" -c 'import clang_format, os; print(os.path.join(os.path.dirname(clang_format.__file__), "data/bin/clang-format"))' || true)
 [ -x "$clang_format" ] || clang_format=clang-format
 command -v "$clang_format" >/dev/null || { echo "[format] error: no clang-format — apt-get install clang-format" >&2; exit 3; }
 check=0

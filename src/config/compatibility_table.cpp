@@ -36,10 +36,6 @@ constexpr const char* kOwnZh = "titan 自有的键";
 
 bool has(const std::string& text) { return !text.empty(); }
 
-bool contains(const std::vector<std::string>& list, const char* word) {
-  return std::ranges::find(list, word) != list.end();
-}
-
 // clang-format off
 constexpr Row kRows[] = {
     // [job]
@@ -81,12 +77,10 @@ constexpr Row kRows[] = {
     {"model.hf_assets_path", kYes},
     {"model.tokenizer_path", kYes, "older name: sets model.hf_assets_path", "旧名称：设置 model.hf_assets_path"},
     {"model.converters", kPartly,
-     "built: quantize.linear.float8 (also float8) on NVIDIA GPUs with data parallelism, where filter_fqns names output; not built: MXFP8, experts",
-     "已实现：NVIDIA GPU 上、数据并行的 quantize.linear.float8（也可写 float8），且 filter_fqns 包含 output；未实现：MXFP8、专家层",
+     "built: quantize.linear.float8 (also float8), on GPUs that have float8 products, anywhere by emulate; not built: MXFP8, experts",
+     "已实现：quantize.linear.float8（也可写 float8），在支持 float8 乘法的 GPU 上，或用 emulate 在任何设备上；未实现：MXFP8、专家层",
      [](C c) {
-       return std::ranges::any_of(c.model.converters, [&](auto& name) {
-         return name != "quantize.linear.float8" || !contains(c.quantize.linear.float8.filter_fqns, "output");
-       });
+       return std::ranges::any_of(c.model.converters, [](auto& name) { return name != "quantize.linear.float8"; });
      },
      "quantize.linear.mx"},
     {"model.print_after_conversion", kNoEffect, "the layers stay what they are, their products change",
@@ -215,12 +209,15 @@ constexpr Row kRows[] = {
     {"quantize.linear.float8.enable_fsdp_float8_all_gather", kNoEffect, "parameters are gathered in the dtype of the computation", "参数以计算精度聚合"},
     {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", kNoEffect, "scales are computed where weights are cast",
      "缩放系数在转换权重时计算"},
-    {"quantize.linear.float8.recipe_name", kPartly, "built: tensorwise", "已实现：tensorwise",
-     [](C c) { return c.quantize.linear.float8.recipe_name.value_or("tensorwise") != "tensorwise"; }, "rowwise"},
-    {"quantize.linear.float8.filter_fqns", kPartly, "auto_filter_small_kn is not built", "未实现 auto_filter_small_kn",
-     [](C c) { return contains(c.quantize.linear.float8.filter_fqns, "auto_filter_small_kn"); }, "auto_filter_small_kn"},
-    {"quantize.linear.float8.emulate", kNotBuilt, "float8 products run on GPUs that have them", "float8 乘法只在支持的 GPU 上运行",
-     [](C c) { return c.quantize.linear.float8.emulate; }, "true"},
+    {"quantize.linear.float8.recipe_name", kPartly, "tensorwise; rowwise and rowwise_with_gw_hp with emulate", "tensorwise；rowwise 与 rowwise_with_gw_hp 需同时启用 emulate",
+     [](C c) {
+       return c.quantize.linear.float8.recipe_name.value_or("tensorwise") != "tensorwise" && !c.quantize.linear.float8.emulate;
+     },
+     "rowwise"},
+    {"quantize.linear.float8.filter_fqns", kYes,
+     "auto_filter_small_kn takes queries, keys and values as one matrix, gate and up too; a layer whose sizes are no multiples of 16 stays as it is",
+     "auto_filter_small_kn 将 q、k、v 视为一个矩阵，gate 与 up 亦然；尺寸不是 16 的倍数的层保持不变"},
+    {"quantize.linear.float8.emulate", kYes, "rounds to float8 and multiplies in float32, on any device", "舍入到 float8 后以 float32 相乘，适用于任何设备"},
     {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", kNoEffect, kConverters, kConvertersZh},
     {"quantize.linear.mx.recipe_name", kNoEffect, kConverters, kConvertersZh},
     {"quantize.linear.mx.filter_fqns", kNoEffect, kConverters, kConvertersZh},

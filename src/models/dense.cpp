@@ -31,9 +31,12 @@ nn::AttentionSizes attention_sizes(const ModelArgs& args) {
 // Weights that are read as one matrix are in float8 together or not at all.
 ops::Float8Products float8_products(const nn::BlockRunner& runner, const std::string& prefix,
                                     std::initializer_list<const char*> into, const char* out_of) {
-  return {.into = std::ranges::all_of(
-              into, [&](const char* name) { return runner.in_float8(prefix + name); }),
-          .out_of = runner.in_float8(prefix + out_of)};
+  ops::Float8Products products{.into = runner.float8(prefix + *into.begin()),
+                               .out_of = runner.float8(prefix + out_of)};
+  for (const char* name : into) {
+    if (!runner.float8(prefix + name)) products.into.reset();
+  }
+  return products;
 }
 
 Tensor block_forward(const DenseBlock& block, int64_t layer, const ModelArgs& args, const Tensor& x,

@@ -1,7 +1,5 @@
 #include "nn/attention.h"
 
-#include <c10/core/GradMode.h>
-
 #include "base/error.h"
 #include "nn/heads.h"
 #include "nn/parallel_linear.h"
@@ -36,15 +34,16 @@ std::pair<Tensor, Tensor> append(const CacheView& view, const Tensor& k, const T
 // Whether one function does it all: one rank's whole rows, nothing but causality masked, weight
 // gradients not put off.
 bool is_fused(const Attention& p, const AttentionSizes& sizes, const Tensor& x, const Axes& axes,
-              const CacheView& view) {
-  return axes.tp.size() == 1 && axes.context.group.size() == 1 && !view.cache &&
-         !view.mask.defined() && !view.documents.defined() && !p.q_norm.defined() &&
+              const CacheView& view, const ops::Float8Products& float8) {
+  return ops::fused_halves_take(float8) && axes.tp.size() == 1 && axes.context.group.size() == 1 &&
+         !view.cache && !view.mask.defined() && !view.documents.defined() && !p.q_norm.defined() &&
          !ops::deferred_gradients() &&
          ops::attention_half_serves(x, sizes.num_heads, sizes.num_kv_heads, sizes.head_dim);
 }
 
 Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& x,
-                 const RotaryTables& rotary, const Axes& axes, const CacheView& view) {
+                 const RotaryTables& rotary, const Axes& axes, const CacheView& view,
+                 const ops::Float8Products& float8) {
   const HeadShare share =
       share_heads(sizes.num_heads, sizes.num_kv_heads, axes.tp.size(), axes.tp.rank());
   // A norm reads what it normalises in its backward pass; the rotation and the attention's own
@@ -54,9 +53,9 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
     return sum_copies(weight, sizes.num_kv_heads, share, axes.tp);
   };
   const auto projected = gather_linear(x,
-                                       {{p.wq, qk_replay},
-                                        {copies_summed(p.wk), qk_replay},
-                                        {copies_summed(p.wv), Replay::kInputOfKept}},
+                                       {{p.wq, qk_replay, float8.into},
+                                        {copies_summed(p.wk), qk_replay, float8.into},
+                                        {copies_summed(p.wv), Replay::kInputOfKept, float8.into}},
                                        axes);
   const auto by_head = [&](const Tensor& y) {
     return y.unflatten(2, {y.size(2) / sizes.head_dim, sizes.head_dim});
@@ -82,15 +81,15 @@ Tensor attention(const Attention& p, const AttentionSizes& sizes, const Tensor& 
                           ? context_attention(q, k, v, axes.context, given(view.documents))
                           : ops::attention(q, k, v, given(view.mask));
   const Tensor y = seen.transpose(1, 2).flatten(2);
-  return linear_scatter(y, p.wo, axes);
+  return linear_scatter(y, p.wo, axes, Replay::kOutputNeeded, float8.out_of);
 }
 
 }  // namespace
 
 Tensor attention_half(const Tensor& norm, const Attention& p, const AttentionSizes& sizes,
                       const Tensor& x, const RotaryTables& rotary, const Axes& axes,
-                      const CacheView& view, ops::Float8Products float8) {
-  if (is_fused(p, sizes, x, axes, view)) {
+                      const CacheView& view, const ops::Float8Products& float8) {
+  if (is_fused(p, sizes, x, axes, view, float8)) {
     return ops::attention_half(x, {.norm = norm,
                                    .wq = p.wq,
                                    .wk = p.wk,
@@ -105,9 +104,8 @@ Tensor attention_half(const Tensor& norm, const Attention& p, const AttentionSiz
                                    .interleaved_rope = sizes.interleaved_rope,
                                    .float8 = float8});
   }
-  TITAN_CHECK(!at::GradMode::is_enabled() || !(float8.into || float8.out_of),
-              "float8 products of attention in a layout without them");
-  return x + attention(p, sizes, ops::rms_norm(x, norm, sizes.norm_eps), rotary, axes, view);
+  return x +
+         attention(p, sizes, ops::rms_norm(x, norm, sizes.norm_eps), rotary, axes, view, float8);
 }
 
 }  // namespace titan::nn

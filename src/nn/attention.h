@@ -31,6 +31,6 @@ struct Attention {
 // ranks. The projections hold the heads of this rank (nn/heads.h).
 at::Tensor attention_half(const at::Tensor& norm, const Attention& p, const AttentionSizes& sizes,
                           const at::Tensor& x, const RotaryTables& rotary, const Axes& axes,
-                          const CacheView& view = {}, ops::Float8Products float8 = {});
+                          const CacheView& view = {}, const ops::Float8Products& float8 = {});
 
 }  // namespace titan::nn

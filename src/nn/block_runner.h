@@ -6,10 +6,12 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "nn/axes.h"
 #include "ops/deferred.h"
+#include "ops/float8_product.h"
 
 namespace titan::nn {
 
@@ -33,11 +35,11 @@ class BlockRunner {
   virtual at::Tensor table(const at::Tensor& stored) { return parameter(stored); }
   virtual at::ScalarType compute_dtype() const = 0;
   virtual const Axes& axes() const = 0;
-  // Whether the products of the linear layer called `module` ("layers.3.attention.wq") are computed
-  // in float8.
-  virtual bool in_float8(const std::string& module) const {
+  // How the products of the linear layer called `module` ("layers.3.attention.wq") are computed in
+  // float8, if they are.
+  virtual std::optional<ops::Float8Recipe> float8(const std::string& module) const {
     static_cast<void>(module);
-    return false;
+    return std::nullopt;
   }
 
   // Where weight gradients that are put off go; null: none can be.

@@ -21,6 +21,6 @@ struct FeedForward {
 // result is the last thing its block computes: a recomputed block leaves it out.
 at::Tensor feed_forward_half(const at::Tensor& norm, double eps, const FeedForward& p,
                              const at::Tensor& x, const Axes& axes,
-                             ops::Float8Products float8 = {});
+                             const ops::Float8Products& float8 = {});
 
 }  // namespace titan::nn

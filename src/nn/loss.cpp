@@ -9,7 +9,6 @@
 #include "comm/collectives.h"
 #include "comm/placement.h"
 #include "ops/cross_entropy.h"
-#include "ops/matmul.h"
 
 namespace titan::nn {
 namespace {
@@ -49,7 +48,8 @@ Tensor chunk_loss(Tensor& logits, const Tensor& labels, const Tensor& scale, boo
 struct VocabParallelLoss : torch::autograd::Function<VocabParallelLoss> {
   static Tensor forward(AutogradContext* ctx, const Tensor& h, const Tensor& weight,
                         const Tensor& labels, const Tensor& scale, int64_t chunk, int64_t first_row,
-                        const comm::Group& tp, bool with_grad) {
+                        const comm::Group& tp, bool with_grad,
+                        const std::optional<ops::Float8Recipe>& float8) {
     const auto dtype = h.scalar_type();
     const auto wide = at::promote_types(dtype, at::kFloat);
     const int64_t tokens = h.size(0);
@@ -62,14 +62,14 @@ struct VocabParallelLoss : torch::autograd::Function<VocabParallelLoss> {
     for (int64_t begin = 0; begin < tokens; begin += chunk) {
       const int64_t count = std::min(chunk, tokens - begin);
       const Tensor part = h.narrow(0, begin, count);
-      Tensor logits = ops::matrix_product(part, weight.t()).to(wide);
+      const ops::OutputProduct product(part, weight, float8);
+      Tensor logits = product.compute(wide);
       total.add_(
           chunk_loss(logits, labels.narrow(0, begin, count), scale, with_grad, first_row, tp));
       if (!with_grad) continue;
       const Tensor gradient = logits.to(dtype);
-      Tensor dh_part = dh.narrow(0, begin, count);
-      dh_part.copy_(ops::matrix_product(gradient, weight));
-      dw.add_(ops::matrix_product(gradient.t(), part));
+      dh.narrow(0, begin, count).copy_(product.input_gradient(gradient));
+      dw.add_(product.weight_gradient(gradient));
     }
     if (with_grad) ctx->save_for_backward({dh, dw.to(dtype)});
     return total * scale;
@@ -78,7 +78,7 @@ struct VocabParallelLoss : torch::autograd::Function<VocabParallelLoss> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     const Tensor seed = grads[0].to(saved[0].scalar_type());
-    variable_list result(8);
+    variable_list result(9);
     result[0] = saved[0] * seed;
     result[1] = saved[1] * seed;
     return result;
@@ -89,8 +89,10 @@ struct VocabParallelLoss : torch::autograd::Function<VocabParallelLoss> {
 
 Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels,
                             const Tensor& scale, int64_t chunk_tokens, int64_t vocab,
-                            const comm::Group& tp) {
-  if (tp.size() == 1) return ops::linear_cross_entropy(h, weight, labels, scale, chunk_tokens);
+                            const comm::Group& tp, const std::optional<ops::Float8Recipe>& float8) {
+  if (tp.size() == 1) {
+    return ops::linear_cross_entropy(h, weight, labels, scale, chunk_tokens, float8);
+  }
   const comm::Range rows = comm::balanced_part(vocab, tp.size(), tp.rank());
   TITAN_CHECK(weight.size(0) == rows.count, "{} rows of the vocabulary, {} expected",
               weight.size(0), rows.count);
@@ -99,7 +101,8 @@ Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor&
   // The same chunks on all ranks: sized by the longest part.
   const int64_t longest = comm::balanced_part(vocab, tp.size(), 0).count;
   const int64_t chunk = ops::loss_chunk_tokens(h.size(0), longest, chunk_tokens, h.is_cpu());
-  return VocabParallelLoss::apply(h, weight, labels, scale, chunk, rows.begin, tp, with_grad);
+  return VocabParallelLoss::apply(h, weight, labels, scale, chunk, rows.begin, tp, with_grad,
+                                  float8);
 }
 
 }  // namespace titan::nn

@@ -2,6 +2,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include "base/error.h"
 #include "comm/collectives.h"
 #include "comm/ring.h"
 #include "nn/autograd_data.h"
@@ -169,7 +170,8 @@ std::vector<Tensor> gather_linear(const Tensor& x, const std::vector<Projection>
   std::vector<Tensor> weights, outputs;
   std::vector<Replay> replays;
   if (axes.overlap_tp && axes.tp.size() > 1) {
-    for (const auto& [weight, replay] : projections) {
+    for (const auto& [weight, replay, float8] : projections) {
+      TITAN_CHECK(!float8, "float8 products taken apart by tokens");
       weights.push_back(weight);
       replays.push_back(replay);
     }
@@ -178,22 +180,24 @@ std::vector<Tensor> gather_linear(const Tensor& x, const std::vector<Projection>
     return GatherLinear::apply(x, at::TensorList(weights), replays, gradients, axes.tp);
   }
   const Tensor all = gather_sequence(x, axes.tp);
-  for (const auto& [weight, replay] : projections) {
-    outputs.push_back(ops::linear(all, weight, replay));
+  for (const auto& [weight, replay, float8] : projections) {
+    outputs.push_back(ops::linear(all, weight, replay, float8));
   }
   return outputs;
 }
 
-Tensor linear_scatter(const Tensor& y, const Tensor& weight, const Axes& axes, Replay replay) {
-  if (axes.tp.size() == 1) return ops::linear(y, weight, replay);
+Tensor linear_scatter(const Tensor& y, const Tensor& weight, const Axes& axes, Replay replay,
+                      const std::optional<ops::Float8Recipe>& float8) {
+  if (axes.tp.size() == 1) return ops::linear(y, weight, replay, float8);
   if (axes.overlap_tp) {
+    TITAN_CHECK(!float8, "float8 products taken apart by tokens");
     WeightGradients gradients;
     const auto weights = graph_weights(y, {weight}, gradients);
     return LinearScatter::apply(y, weights[0], replay, gradients, axes.tp);
   }
   // The partial sums themselves have no reader but the collective.
   const Replay product = replay == Replay::kOutputUnused ? replay : Replay::kInputOfKept;
-  return scatter_sequence(ops::linear(y, weight, product), axes.tp, replay);
+  return scatter_sequence(ops::linear(y, weight, product, float8), axes.tp, replay);
 }
 
 }  // namespace titan::nn

@@ -6,9 +6,11 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <vector>
 
 #include "nn/axes.h"
+#include "ops/float8_product.h"
 #include "ops/recompute.h"
 
 namespace titan::nn {
@@ -16,6 +18,7 @@ namespace titan::nn {
 struct Projection {
   at::Tensor weight;  // [out of this rank, in]
   ops::Replay replay = ops::Replay::kOutputNeeded;
+  std::optional<ops::Float8Recipe> float8;  // not with overlapped messages
 };
 
 // x [B, T / tp, in], this rank's tokens -> for each projection [B, T, out], all tokens. The tokens
@@ -26,6 +29,7 @@ std::vector<at::Tensor> gather_linear(const at::Tensor& x,
 // y [B, T, in of this rank], weight [out, in of this rank] -> [B, T / tp, out]: the sums over the
 // ranks for this rank's tokens. Collective, in the forward and the backward pass.
 at::Tensor linear_scatter(const at::Tensor& y, const at::Tensor& weight, const Axes& axes,
-                          ops::Replay replay = ops::Replay::kOutputNeeded);
+                          ops::Replay replay = ops::Replay::kOutputNeeded,
+                          const std::optional<ops::Float8Recipe>& float8 = std::nullopt);
 
 }  // namespace titan::nn

@@ -15,8 +15,6 @@ namespace {
 
 using at::SDPBackend;
 using at::Tensor;
-using cuda::Float8Format;
-using cuda::Float8Order;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -26,38 +24,34 @@ Tensor rows_of(const Tensor& x) { return x.flatten(0, -2); }
 class Product {
  public:
   // Tensors that save() adds.
-  static constexpr size_t kKept = 4;
+  static constexpr size_t kKept = Float8Product::kKept;
 
-  Product(const Tensor& x, const Tensor& w, bool float8) : float8_(float8) {
-    if (!float8) {
+  Product(const Tensor& x, const Tensor& w, bool float8) {
+    if (float8) {
+      float8_.emplace(Float8Recipe{}, rows_of(x), w);
+    } else {
       x_ = rows_of(x);
       w_ = w;
-      return;
     }
-    const auto values = cuda::float8_cast(rows_of(x), Float8Format::kE4M3, Float8Order::kBoth);
-    const auto weights = cuda::float8_cast(w, Float8Format::kE4M3, Float8Order::kBoth);
-    x_ = values.by_column;
-    w_ = weights.by_column;
-    x_scale_ = values.scale;
-    w_scale_ = weights.scale;
-    x_rows_ = values.by_row;
-    w_rows_ = weights.by_row;
   }
   // From what was saved, for the gradients.
-  Product(const variable_list& saved, size_t first, bool float8)
-      : float8_(float8),
-        x_(saved[first]),
-        w_(saved[first + 1]),
-        x_scale_(saved[first + 2]),
-        w_scale_(saved[first + 3]) {}
+  Product(const variable_list& saved, size_t first, bool float8) {
+    if (float8) {
+      float8_.emplace(Float8Recipe{}, saved, first);
+    } else {
+      x_ = saved[first];
+      w_ = saved[first + 1];
+    }
+  }
 
-  void save(variable_list& list) const { list.insert(list.end(), {x_, w_, x_scale_, w_scale_}); }
+  void save(variable_list& list) const {
+    if (float8_) return float8_->save(list);
+    list.insert(list.end(), {x_, w_, Tensor(), Tensor()});
+  }
 
   // [rows, out] (+ added)
   Tensor compute(at::ScalarType dtype, const std::optional<Tensor>& added = std::nullopt) const {
-    if (!float8_) return cuda::matmul(x_, w_.t(), added);
-    return cuda::float8_matmul(x_rows_, x_scale_, w_rows_, w_scale_, added, dtype,
-                               /*fast_sums=*/true);
+    return float8_ ? float8_->compute(dtype, added) : cuda::matmul(x_, w_.t(), added);
   }
 
   struct Gradients {
@@ -68,18 +62,13 @@ class Product {
     if (!float8_) {
       return {cuda::matmul(dy, w_), cuda::matmul(dy.t(), x_, std::nullopt, dw_dtype)};
     }
-    const auto d = cuda::float8_cast(dy, Float8Format::kE5M2, Float8Order::kBoth);
-    return {cuda::float8_matmul(d.by_row, d.scale, w_, w_scale_, std::nullopt, dy.scalar_type(),
-                                /*fast_sums=*/false),
-            cuda::float8_matmul(d.by_column, d.scale, x_, x_scale_, std::nullopt, dw_dtype,
-                                /*fast_sums=*/false)};
+    const auto incoming = float8_->incoming(dy);
+    return {float8_->input_gradient(incoming), float8_->weight_gradient(incoming, dw_dtype)};
   }
 
  private:
-  bool float8_;
-  Tensor x_, w_;              // float8: by column
-  Tensor x_scale_, w_scale_;  // float8 only
-  Tensor x_rows_, w_rows_;    // float8 only, for compute()
+  std::optional<Float8Product> float8_;
+  Tensor x_, w_;  // without float8
 };
 
 // Queries, keys, values as the attention kernels take them, [B, heads, T, head_dim], in packed
@@ -141,7 +130,7 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
                         const AttentionHalf& p, at::ScalarType gradients) {
     const Tensor w_qkv = stack_rows({wq, wk, wv});
     const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, p.eps);
-    const Product into(normed, w_qkv, p.float8.into);
+    const Product into(normed, w_qkv, p.float8.into.has_value());
     const Tensor packed =
         output_for_replay(Replay::kOutputNeeded, {x.size(0), x.size(1), w_qkv.size(0)}, x, [&] {
           Tensor y = into.compute(x.scalar_type()).view({x.size(0), x.size(1), w_qkv.size(0)});
@@ -161,7 +150,7 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
     const Attended attended{part(&Attended::out), part(&Attended::logsumexp), part(&Attended::seed),
                             part(&Attended::offset)};
     const Tensor seen = attended.out.transpose(1, 2).flatten(2);
-    const Product out_of(seen, w_out, p.float8.out_of);
+    const Product out_of(seen, w_out, p.float8.out_of.has_value());
     variable_list saved{x,
                         norm,
                         p.cos,
@@ -175,8 +164,8 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
     into.save(saved);
     out_of.save(saved);
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["into"] = p.float8.into;
-    ctx->saved_data["out_of"] = p.float8.out_of;
+    ctx->saved_data["into"] = p.float8.into.has_value();
+    ctx->saved_data["out_of"] = p.float8.out_of.has_value();
     ctx->saved_data["kernel"] = static_cast<int64_t>(kernel);
     ctx->saved_data["gradients"] = gradients;
     ctx->saved_data["heads"] = p.heads;
@@ -228,16 +217,16 @@ struct FeedForwardHalfFunction : torch::autograd::Function<FeedForwardHalfFuncti
     const Tensor w_gate_up = stack_rows({w_gate, w_up});
     const auto [normed, inverse_rms] = cuda::rms_norm(x, norm, eps);
     const int64_t tokens = x.numel() / x.size(-1);
-    const Product into(normed, w_gate_up, float8.into);
+    const Product into(normed, w_gate_up, float8.into.has_value());
     const Tensor gate_up = output_for_replay(Replay::kOutputNeeded, {tokens, w_gate_up.size(0)}, x,
                                              [&] { return into.compute(x.scalar_type()); });
-    const Product out_of(cuda::swiglu(gate_up), w_down, float8.out_of);
+    const Product out_of(cuda::swiglu(gate_up), w_down, float8.out_of.has_value());
     variable_list saved{x, norm, inverse_rms, gate_up};
     into.save(saved);
     out_of.save(saved);
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["into"] = float8.into;
-    ctx->saved_data["out_of"] = float8.out_of;
+    ctx->saved_data["into"] = float8.into.has_value();
+    ctx->saved_data["out_of"] = float8.out_of.has_value();
     ctx->saved_data["gradients"] = gradients;
     return output_for_replay(Replay::kOutputUnused, x.sizes(), x, [&] {
       return out_of.compute(x.scalar_type(), rows_of(x)).view(x.sizes());
@@ -281,12 +270,11 @@ bool feed_forward_half_serves(const Tensor& x, int64_t hidden) {
   return cuda::rms_norm_serves(x) && is_half_precision(x) && hidden % 8 == 0;
 }
 
-std::string float8_refusal(at::Device device) {
-  if (!cuda::has_operators(at::empty({0}, at::TensorOptions(at::kHalf).device(device)))) {
-    return "this build has no CUDA kernels of its own";
-  }
-  return cuda::has_float8(device) ? ""
-                                  : "the GPU has no float8 products (compute capability below 8.9)";
+bool fused_halves_take(const Float8Products& float8) {
+  const auto taken = [](const std::optional<Float8Recipe>& recipe) {
+    return !recipe || recipe == Float8Recipe{};
+  };
+  return taken(float8.into) && taken(float8.out_of);
 }
 
 Tensor attention_half(const Tensor& x, const AttentionHalf& p) {

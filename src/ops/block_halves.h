@@ -7,15 +7,17 @@
 
 #include <ATen/ATen.h>
 
-#include <string>
+#include <optional>
+
+#include "ops/float8_product.h"
 
 namespace titan::ops {
 
-// Which products of a half are computed in float8 with one dynamic scale for a tensor (values and
-// weights in E4M3, gradients in E5M2); packed weights share theirs.
+// Which products of a half are computed in float8. Weights that are read as one matrix share
+// scales.
 struct Float8Products {
-  bool into = false;    // queries, keys, values; gate, up
-  bool out_of = false;  // output; down
+  std::optional<Float8Recipe> into;    // queries, keys, values; gate, up
+  std::optional<Float8Recipe> out_of;  // output; down
 };
 
 struct AttentionHalf {
@@ -40,8 +42,8 @@ struct FeedForwardHalf {
 // Whether attention_half() takes such heads and x [B, T, dim] on this machine.
 bool attention_half_serves(const at::Tensor& x, int64_t heads, int64_t kv_heads, int64_t head_dim);
 bool feed_forward_half_serves(const at::Tensor& x, int64_t hidden);
-// Why this machine has no float8 products; empty: it has. `device` is a GPU.
-std::string float8_refusal(at::Device device);
+// Whether they compute these products: tensorwise scales, on the GPU's float8 units.
+bool fused_halves_take(const Float8Products& float8);
 
 // x [B, T, dim] -> x + w_out attention(rope(w norm(x))), causal.
 at::Tensor attention_half(const at::Tensor& x, const AttentionHalf& p);

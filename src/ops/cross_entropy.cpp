@@ -84,7 +84,8 @@ void check_labels(const Tensor& labels, int64_t vocab) {
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static Tensor forward(AutogradContext* ctx, const Tensor& h, const Tensor& weight,
                         const Tensor& labels, const Tensor& scale, int64_t chunk_tokens,
-                        bool with_grad, at::ScalarType gradients) {
+                        bool with_grad, at::ScalarType gradients,
+                        const std::optional<Float8Recipe>& float8) {
     const auto dtype = h.scalar_type();
     const auto wide = at::promote_types(dtype, at::kFloat);
     const int64_t tokens = h.size(0),
@@ -92,7 +93,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     Tensor total = at::zeros({}, h.options().dtype(wide));
     Tensor dh, dw;
     if (with_grad) dh = at::empty_like(h);
-    const bool on_cuda = cuda::has_operators(h) && scale.scalar_type() == at::kFloat;
+    const bool on_cuda = cuda::has_operators(h) && scale.scalar_type() == at::kFloat && !float8;
     for (int64_t begin = 0; begin < tokens; begin += chunk) {
       const int64_t count = std::min(chunk, tokens - begin);
       const Tensor part = h.narrow(0, begin, count);
@@ -103,20 +104,20 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                                  with_grad ? &dh_part : nullptr, dw));
         continue;
       }
-      Tensor logits = matrix_product(part, weight.t()).to(wide);
+      const OutputProduct product(part, weight, float8);
+      Tensor logits = product.compute(wide);
       total.add_(chunk_loss(logits, labels.narrow(0, begin, count).contiguous(), scale, with_grad));
       if (!with_grad) continue;
       const Tensor gradient = logits.to(dtype);
-      Tensor dh_part = dh.narrow(0, begin, count);
-      dh_part.copy_(matrix_product(gradient, weight));
+      dh.narrow(0, begin, count).copy_(product.input_gradient(gradient));
       // Sums over chunks stay in float32 whatever the dtype of the matmul.
       if (!dw.defined()) {
-        dw = matrix_product(gradient.t(), part);
+        dw = product.weight_gradient(gradient);
         if (count < tokens) dw = dw.to(wide);
-      } else if (dtype == wide) {
+      } else if (dtype == wide && !float8) {
         dw.addmm_(gradient.t(), part);
       } else {
-        dw.add_(matrix_product(gradient.t(), part));
+        dw.add_(product.weight_gradient(gradient));
       }
     }
     if (with_grad) ctx->save_for_backward({dh, dw.to(gradients)});
@@ -126,7 +127,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     const auto times = [&](const Tensor& x) { return x * grads[0].to(x.scalar_type()); };
-    return {times(saved[0]), times(saved[1]), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    return {times(saved[0]), times(saved[1]), Tensor(), Tensor(),
+            Tensor(),        Tensor(),        Tensor(), Tensor()};
   }
 };
 
@@ -155,13 +157,14 @@ int64_t loss_chunk_tokens(int64_t tokens, int64_t vocab, int64_t asked, bool on_
 }
 
 Tensor linear_cross_entropy(const Tensor& h, const Tensor& weight, const Tensor& labels,
-                            const Tensor& scale, int64_t chunk_tokens) {
+                            const Tensor& scale, int64_t chunk_tokens,
+                            const std::optional<Float8Recipe>& float8) {
   TITAN_CHECK(labels.numel() == h.size(0), "{} labels for {} tokens", labels.numel(), h.size(0));
   if (labels.is_cpu()) check_labels(labels.contiguous(), weight.size(0));
   const bool with_grad =
       at::GradMode::is_enabled() && (h.requires_grad() || weight.requires_grad());
   return LinearCrossEntropy::apply(h, weight, labels, scale, chunk_tokens, with_grad,
-                                   gradient_dtype(weight));
+                                   gradient_dtype(weight), float8);
 }
 
 }  // namespace titan::ops

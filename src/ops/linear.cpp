@@ -66,15 +66,62 @@ struct DeferredLinear : torch::autograd::Function<DeferredLinear> {
   }
 };
 
+// The product in float8; with `work`, w is no input of the graph.
+struct Float8Linear : torch::autograd::Function<Float8Linear> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& w, Replay replay,
+                        const Float8Recipe& recipe, const c10::intrusive_ptr<DeferredWork>& work) {
+    const Float8Product product(recipe, x.flatten(0, -2), w);
+    variable_list saved;
+    product.save(saved);
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["scaling"] = static_cast<int64_t>(recipe.scaling);
+    ctx->saved_data["emulate"] = recipe.emulate;
+    if (work) ctx->saved_data["work"] = c10::IValue::make_capsule(work);
+    auto shape = x.sizes().vec();
+    shape.back() = w.size(0);
+    return output_for_replay(replay, shape, x,
+                             [&] { return product.compute(x.scalar_type()).view(shape); });
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const Float8Recipe recipe{
+        .scaling = static_cast<Float8Scaling>(ctx->saved_data["scaling"].toInt()),
+        .emulate = ctx->saved_data["emulate"].toBool()};
+    const Float8Product product(recipe, ctx->get_saved_variables(), 0);
+    const Tensor& dy = grads[0];
+    const auto incoming = product.incoming(dy.flatten(0, -2));
+    Tensor dx, dw;
+    if (ctx->needs_input_grad(0)) {
+      const Tensor rows = product.input_gradient(incoming);
+      auto shape = dy.sizes().vec();
+      shape.back() = rows.size(1);
+      dx = rows.view(shape);
+    }
+    if (ctx->saved_data.find("work") != ctx->saved_data.end()) {
+      const auto work =
+          c10::static_intrusive_pointer_cast<DeferredWork>(ctx->saved_data["work"].toCapsule());
+      work->queue->push_back([product, incoming, sink = work->sink] {
+        sink(product.weight_gradient(incoming, incoming.wide.scalar_type()));
+      });
+    } else if (ctx->needs_input_grad(1)) {
+      dw = product.weight_gradient(incoming, dy.scalar_type());
+    }
+    return {dx, dw, Tensor(), Tensor(), Tensor()};
+  }
+};
+
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& w, Replay replay) {
+Tensor linear(const Tensor& x, const Tensor& w, Replay replay,
+              const std::optional<Float8Recipe>& float8) {
   if (deferred_gradients() && x.requires_grad() && at::GradMode::is_enabled()) {
     if (auto sink = deferred_sink(w)) {
       const auto work = c10::make_intrusive<DeferredWork>(deferred_gradients(), std::move(sink));
-      return DeferredLinear::apply(x, w.detach(), replay, work);
+      return float8 ? Float8Linear::apply(x, w.detach(), replay, *float8, work)
+                    : DeferredLinear::apply(x, w.detach(), replay, work);
     }
   }
+  if (float8) return Float8Linear::apply(x, w, replay, *float8, c10::intrusive_ptr<DeferredWork>());
   return Linear::apply(x, w, replay);
 }
 

@@ -40,8 +40,8 @@ class ShardedRunner : public nn::BlockRunner,
     // Groups that stay whole between their uses in the forward pass: a tied embedding, the output.
     std::vector<size_t> kept_groups;
     std::vector<PartialGradient> partial;
-    // Which linear layers compute in float8; empty: none.
-    std::function<bool(const std::string& module)> in_float8;
+    // Which linear layers compute in float8, and how; empty: none.
+    std::function<std::optional<ops::Float8Recipe>(const std::string& module)> float8;
     // Called during the last backward pass of a step, or at its end, when the leaves of a group
     // have their final gradients; nothing of the step reads the group's parameters after that.
     std::function<void(size_t group)> when_reduced;
@@ -56,8 +56,8 @@ class ShardedRunner : public nn::BlockRunner,
   at::Tensor parameter(const at::Tensor& stored) override;
   at::ScalarType compute_dtype() const override { return options_.compute_dtype; }
   const nn::Axes& axes() const override { return options_.axes; }
-  bool in_float8(const std::string& module) const override {
-    return options_.in_float8 && options_.in_float8(module);
+  std::optional<ops::Float8Recipe> float8(const std::string& module) const override {
+    return options_.float8 ? options_.float8(module) : std::nullopt;
   }
   at::Tensor run(int64_t index, const at::Tensor& x,
                  const std::function<at::Tensor(const at::Tensor&)>& body) override;

@@ -99,7 +99,7 @@ std::unique_ptr<parallel::ShardedRunner> make_runner(const models::ModelArgs& ar
       .plan = options.plan,
       .first_block = part.first_layer,
       .first_block_group = part.embedding ? 1u : 0u,
-      .in_float8 = options.in_float8};
+      .float8 = options.float8};
   std::shared_ptr<parallel::HostCopies> host;
   if (options.offload) host = std::make_shared<parallel::HostCopies>(options.device, mesh.context);
   for (const auto& group : members) {

@@ -9,6 +9,7 @@
 #include "nn/context_attention.h"
 #include "optim/schedule.h"
 #include "parallel/recompute_plan.h"
+#include "train/float8.h"
 #include "train/state.h"
 
 namespace titan::train {
@@ -31,8 +32,7 @@ struct AssemblyOptions {
   bool offload = false;     // parameters, gradients, optimizer states in host memory
   bool captured = false;    // the step reads its scalars on the device only
   bool early_step = false;  // EarlyStep; without a pipeline and float16
-  // Which linear layers compute in float8; empty: none.
-  std::function<bool(const std::string& module)> in_float8;
+  Float8Layers float8;      // empty: none
   std::shared_ptr<const Pipeline> pipeline;  // with mesh.shape.pp > 1
 };
 

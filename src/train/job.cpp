@@ -46,13 +46,8 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                          const Job& job) {
   const auto plan = parallel::make_recompute_plan(config.activation_checkpoint, args.num_layers);
   log::info("Activation recomputation: {}", parallel::describe(plan));
-  auto in_float8 =
-      float8_layers(config, args, mesh.shape, job.backend->device(), job.compute_dtype);
-  if (in_float8) {
-    log::info("Linear layers compute in float8, one dynamic scale for a tensor{}{}",
-              config.quantize.linear.float8.filter_fqns.empty() ? "" : ", but those named ",
-              text::join(config.quantize.linear.float8.filter_fqns, ", "));
-  }
+  auto float8 = float8_layers(config, args, mesh.shape, job.backend->device(), job.compute_dtype);
+  if (float8) log::info("Linear layers in float8, {}", describe(float8));
   if (config.training.enable_cpu_offload) {
     log::info("Parameters, gradients and optimizer states lie in host memory");
   }
@@ -78,7 +73,7 @@ TrainingState make_state(const config::JobConfig& config, const models::ModelArg
                 .offload = config.training.enable_cpu_offload,
                 .captured = config.compile.enable && !config.optimizer.early_step_in_backward,
                 .early_step = config.optimizer.early_step_in_backward,
-                .in_float8 = std::move(in_float8),
+                .float8 = std::move(float8),
                 .pipeline = std::move(pipeline)});
   state.schedule = optim::make_schedule(config.lr_scheduler, job.total_steps);
   state.peak_lr = config.optimizer.lr;

@@ -22,7 +22,8 @@ Tensor output_loss(const TrainingState& state, Stage& stage, const Tensor& hidde
   const Tensor all = nn::gather_sequence(hidden, tp);
   const Tensor weight = stage.runner->parameter(stage.model->output_weight());
   return nn::linear_cross_entropy(all.flatten(0, 1), weight, labels.flatten(), scale,
-                                  state.loss_chunk_tokens, state.args().vocab_size, tp);
+                                  state.loss_chunk_tokens, state.args().vocab_size, tp,
+                                  stage.runner->float8("output"));
 }
 
 Tensor batch_loss(TrainingState& state, const MicroBatch& batch, const Tensor& scale) {
