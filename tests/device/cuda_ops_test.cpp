@@ -10,6 +10,7 @@
 #include "ops/checks.h"
 #include "ops/cross_entropy.h"
 #include "ops/cuda_ops.h"
+#include "ops/linear.h"
 #include "ops/recompute.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -394,8 +395,10 @@ TEST_F(CudaOps, Float8HalvesFollowTheOthers) {
     for (const auto& value : weights) {
       in.push_back(on_gpu(value.to(at::kBFloat16)).set_requires_grad(true));
     }
-    const Tensor h = fused_attention({in[0], in[1], in[2], in[3]}, s, {float8, float8});
-    const Tensor out = fused_feed_forward({h, in[4], in[5], in[6]}, {float8, float8});
+    Float8Products products;
+    if (float8) products.into = products.out_of = Float8Recipe{};
+    const Tensor h = fused_attention({in[0], in[1], in[2], in[3]}, s, products);
+    const Tensor out = fused_feed_forward({h, in[4], in[5], in[6]}, products);
     out.backward(on_gpu(seeded(out.sizes(), at::kBFloat16, 99)));
     Inputs result{out.detach()};
     for (const auto& x : in) result.push_back(x.grad());
@@ -407,6 +410,21 @@ TEST_F(CudaOps, Float8HalvesFollowTheOthers) {
     EXPECT_LE(off, 0.16) << i;  // two casts to two bits of mantissa in a row
     EXPECT_GT(off, 1e-4) << i << ": not computed in float8";
   }
+}
+
+TEST_F(CudaOps, Float8LinearsFollowTheEmulation) {
+  if (!cuda::has_float8(kGpu)) GTEST_SKIP() << "no float8 products";
+  const Inputs values{seeded({2, 32, 64}, at::kBFloat16), seeded({96, 64}, at::kBFloat16, 2)};
+  const auto results = [&](const Float8Recipe& recipe) {
+    const Tensor x = on_gpu(values[0]).set_requires_grad(true),
+                 w = on_gpu(values[1]).set_requires_grad(true);
+    const Tensor y = linear(x, w, Replay::kOutputNeeded, recipe);
+    y.backward(on_gpu(seeded(y.sizes(), at::kBFloat16, 99)));
+    return Inputs{y.detach(), x.grad(), w.grad()};
+  };
+  const Inputs want = results({.emulate = true}), got = results({});
+  // Both round the operands alike and the results to bfloat16; sums differ.
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_LE(norm_distance(got[i], want[i]), 0.01) << i;
 }
 
 }  // namespace
