@@ -41,6 +41,10 @@ TEST(Attention, MatchesReferenceWithGroupedHeadsAndOddShapes) {
                                                                             {2, 4, 2, 3, 8},
                                                                             {1, 6, 1, 17, 3},
                                                                             {2, 3, 3, 33, 16},
+                                                                            {2, 4, 2, 70, 32},
+                                                                            {1, 2, 1, 131, 48},
+                                                                            {1, 2, 2, 25, 64},
+                                                                            {1, 1, 1, 1, 16},
                                                                             {1, 2, 2, 600, 8}}) {
       const Inputs in = {seeded({b, h, t, d}, dtype, 1), seeded({b, kv, t, d}, dtype, 2),
                          seeded({b, kv, t, d}, dtype, 3)};
