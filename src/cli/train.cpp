@@ -53,6 +53,7 @@ std::vector<std::string> train_words(Arguments words) {
   std::vector<std::string> spelled(words.begin(), words.end());
   for (auto& word : spelled) {
     if (word == "--comm-report") word = "--comm.report";
+    if (word == "--timings") word = "--metrics.timings";
   }
   return spelled;
 }
@@ -62,6 +63,8 @@ int run_train(Arguments words) {
     std::fputs(config::train_help(words).c_str(), stdout);
     return 0;
   }
+  train::StartTimes start;
+  start.end_of("program");
   const auto loaded = config::load(train_words(words));
   const World world = world_of(loaded.config.comm);
   configure_log(loaded.config, world);
@@ -74,7 +77,8 @@ int run_train(Arguments words) {
   if (loaded.config.job.print_config)
     log::info("Running with configs: {}", config::to_json(loaded.config));
   if (world.rank == 0) save_config(loaded.config);
-  auto job = train::make_job(loaded.config, world);
+  start.end_of("configuration");
+  auto job = train::make_job(loaded.config, world, std::move(start));
   return train::run(
       job, {.command = "titan train " +
                        text::join(std::vector<std::string>(words.begin(), words.end()), " "),

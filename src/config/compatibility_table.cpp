@@ -240,6 +240,7 @@ constexpr Row kRows[] = {
     {"comm.master_addr", kYes},
     {"comm.master_port", kYes},
     {"comm.report", kYes, kOwn, kOwnZh},
+    {"metrics.timings", kYes, kOwn, kOwnZh},
     // [memory_estimation]
     {"memory_estimation.enable", kNotBuilt, "the start-up summary of `titan train` forecasts the memory", "`titan train` 启动摘要会预估内存",
      [](C c) { return c.memory_estimation.enable; }, "true"},

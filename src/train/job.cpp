@@ -152,7 +152,7 @@ at::ScalarType compute_dtype(const config::Training& training) {
   return parameters == at::kFloat ? parse_dtype(training.mixed_precision_param) : parameters;
 }
 
-Job make_job(const config::JobConfig& config, const World& world) {
+Job make_job(const config::JobConfig& config, const World& world, StartTimes start) {
   const auto& training = config.training;
   const models::ModelArgs args = models::resolve(config.model, training.seq_len);
   const comm::MeshShape shape = mesh_shape(config, args, world.size);
@@ -173,14 +173,17 @@ Job make_job(const config::JobConfig& config, const World& world) {
   if (backend->device().is_cpu()) env::set_default("KINETO_LOG_LEVEL", "5");
   if (config.debug.deterministic) backend->set_deterministic(true);
   ops::install_saved_tensor_hooks();
+  start.end_of("device");
 
   const std::string assets = config.model.tokenizer_path.value_or(config.model.hf_assets_path);
   Job job{.config = config,
           .world = world,
           .backend = std::move(backend),
           .tokenizer = data::load_tokenizer(assets),
-          .state = {.loss_scale = optim::LossScale(false, at::kCPU)}};
+          .state = {.loss_scale = optim::LossScale(false, at::kCPU)},
+          .start = std::move(start)};
   check_vocabulary(args, *job.tokenizer, assets);
+  job.start.end_of("tokenizer");
   const int64_t readers = shape.data();
   const int64_t reader = comm::data_rank(shape, world.rank);
   const int64_t step = training.local_batch_size * readers;
@@ -190,10 +193,13 @@ Job make_job(const config::JobConfig& config, const World& world) {
       data::training_loader(training, config.data, reader, readers), *job.tokenizer);
   job.parameter_dtype = parse_dtype(training.dtype);
   job.compute_dtype = compute_dtype(training);
+  job.start.end_of("data");
   const comm::Mesh mesh = meet(config, args, shape, world, *job.backend);
+  if (world.size > 1) job.start.end_of("meeting of the processes");
   job.seed = choose_seed(config.debug, mesh);
   job.backend->seed(job.seed);
   job.state = make_state(config, args, mesh, pipeline, job);
+  job.start.end_of("model");
   if (config.validation.enable) {
     auto loader = std::make_unique<data::Loader>(
         data::validation_loader(config.validation, config.data, reader, readers), *job.tokenizer);

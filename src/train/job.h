@@ -12,6 +12,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "device/backend.h"
 #include "train/evaluation.h"
+#include "train/start_times.h"
 #include "train/state.h"
 
 namespace titan::train {
@@ -24,6 +25,7 @@ struct Job {
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<Evaluation> evaluation;  // null: validation is off
   TrainingState state;
+  StartTimes start;
   uint64_t seed = 0;
   int64_t accumulation_steps = 1;
   int64_t total_steps = 0;
@@ -37,6 +39,6 @@ at::ScalarType compute_dtype(const config::Training& training);
 
 // Logs what it does. Throws Error or EnvironmentError. Collective: the ranks of `world` meet here,
 // after each has checked what it can check alone.
-Job make_job(const config::JobConfig& config, const World& world);
+Job make_job(const config::JobConfig& config, const World& world, StartTimes start = {});
 
 }  // namespace titan::train

@@ -197,6 +197,7 @@ bool Loop::one_step() {
     return next_step(*job_.loader, job_.accumulation_steps, job_.backend->device(), state);
   }();
   if (!batches) return false;
+  if (!last_result_) job_.start.end_of("first batch");
   const double lr = state.peak_lr * state.schedule.factor(state.step + 1 - state.schedule_start);
   state.lr.fill_(lr);
   state.inverse_valid_tokens.fill_(1.0 / static_cast<double>(batches->valid_tokens));
@@ -216,6 +217,12 @@ bool Loop::one_step() {
   throughput_.add_step(batches->tokens / state.mesh.shape.data(), batches->tokens,
                        waited - std::exchange(waited_s_, waited));
   if (metrics_.should_log(state.step)) log_step(result, lr);
+  if (!last_result_ && job_.config.metrics.timings) {
+    job_.backend->synchronize();
+    job_.start.end_of("first step");
+    metrics_.clear_progress();
+    log::info("Start: {}", job_.start.describe());
+  }
   const bool last = state.step == job_.total_steps;
   const auto& validation = job_.config.validation;
   if (job_.evaluation && (state.step == 1 || last || state.step % validation.freq == 0)) validate();
@@ -305,6 +312,7 @@ int Loop::agreed_signal(const StopSignals& signals) const {
 int Loop::run() {
   const StopSignals signals;
   startup_s_ = seconds_since_process_start();
+  job_.start.end_of("checkpoint and records");
   first_step_ = job_.state.step + 1;
   watch_collectives();
   bool more = true;

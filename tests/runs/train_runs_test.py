@@ -8,6 +8,7 @@ Only Python's standard library. The text and the tokenizer are made here.
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -133,6 +134,16 @@ class TrainRuns(unittest.TestCase):
         self.assertLess(sum(losses[-5:]) / 5, losses[0] - 1.5)
         record = json.loads((folder / "run.json").read_text())
         self.assertEqual(record["status"], "finished")
+
+    def test_timings_name_the_parts_of_a_start_and_add_up(self):
+        done = self.train(self.folder(), training__steps=2, metrics__timings=True)
+        said = re.search(r"Start: (.*); ([\d.]+) s in all", done.stdout)
+        self.assertTrue(said, done.stdout)
+        parts = {name: float(s) for name, s in re.findall(r"([a-z ]+?) ([\d.]+) s", said[1])}
+        self.assertEqual(list(map(str.strip, parts)), ["program", "configuration", "device", "tokenizer", "data", "model",
+                                                       "checkpoint and records", "first batch", "first step"])
+        self.assertAlmostEqual(sum(parts.values()), float(said[2]), delta=0.01 * len(parts))
+        self.assertNotIn("Start: ", self.train(self.folder(), training__steps=1).stdout)
 
     def test_two_deterministic_runs_are_bit_equal_and_seeds_matter(self):
         a, b, c = self.folder(), self.folder(), self.folder()

@@ -16,6 +16,7 @@ struct Metrics {
   bool save_for_all_ranks = false;
   bool enable_wandb = false;
   bool enable_jsonl = true;
+  bool timings = false;
 
   static constexpr void describe(auto&& field) {
     field("log_freq", &Metrics::log_freq, "log step 1 and every n-th step", at_least(1));
@@ -29,6 +30,8 @@ struct Metrics {
     field("enable_wandb", &Metrics::enable_wandb, "send the metrics to Weights & Biases");
     field("enable_jsonl", &Metrics::enable_jsonl,
           "append one JSON object per logged step to metrics.jsonl in job.dump_folder");
+    field("timings", &Metrics::timings,
+          "tell after the first step where the time since the command went (--timings)");
   }
 };
 static_assert(complete<Metrics>(), "describe() of Metrics misses a member");
