@@ -48,6 +48,28 @@ void rope_backward(Element element, const void* dq, const void* dk, const void* 
                    const float* cos, const float* sin, int64_t rows, int64_t table_rows,
                    const Heads& heads, void* packed, cudaStream_t stream);
 
+// Causal self-attention for heads of 16 or 32 16-bit elements, query i over keys 0..i. Token t of
+// batch b, head h of an array: data + b * batch_stride + t * token_stride + h * head_dim, strides in
+// elements and multiples of 8, data at a multiple of 16 bytes.
+struct AttentionSizes {
+  int64_t batch, heads, kv_heads, tokens, head_dim;
+};
+struct AttentionArray {
+  const void* data;  // written where it is an output
+  int64_t batch_stride, token_stride;
+};
+bool attention_serves(Element element, const AttentionSizes& sizes);
+// logsumexp [batch, heads, tokens] of the scaled scores, to the base 2.
+void attention(Element element, const AttentionSizes& sizes, const AttentionArray& q,
+               const AttentionArray& k, const AttentionArray& v, const AttentionArray& out,
+               float* logsumexp, cudaStream_t stream);
+// delta: space for [batch, heads, tokens]. The same result every time.
+void attention_backward(Element element, const AttentionSizes& sizes, const AttentionArray& grad,
+                        const AttentionArray& q, const AttentionArray& k, const AttentionArray& v,
+                        const AttentionArray& out, float* logsumexp, float* delta,
+                        const AttentionArray& dq, const AttentionArray& dk,
+                        const AttentionArray& dv, cudaStream_t stream);
+
 // SwiGLU (Shazeer 2020, arXiv 2002.05202) of packed projections: a row holds `width` elements of
 // gate, then of up. Wide rows.
 void swiglu(Element element, const void* gate_up, int64_t rows, int64_t width, void* y,
