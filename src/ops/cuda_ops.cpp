@@ -67,6 +67,29 @@ Tensor rope_packed_backward(const Tensor& dq, const Tensor& dk, const Tensor& dv
   return op.call(dq, dk, dv, cos, sin, interleaved);
 }
 
+bool attention_serves(const Tensor& q, int64_t kv_heads) {
+  const int64_t head_dim = q.size(3);
+  return has_operators(q) && q.element_size() == 2 && (head_dim == 16 || head_dim == 32) &&
+         q.size(1) % kv_heads == 0;
+}
+
+Attended attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+  static const auto op =
+      find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&)>(
+          "titan::attention");
+  auto [out, logsumexp] = op.call(q, k, v);
+  return {out, logsumexp};
+}
+
+AttentionGradients attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                      const Tensor& v, const Attended& attended) {
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor>(
+      const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&)>(
+      "titan::attention_backward");
+  auto [dq, dk, dv] = op.call(grad, q, k, v, attended.out, attended.logsumexp);
+  return {dq, dk, dv};
+}
+
 Tensor swiglu(const Tensor& gate_up) {
   static const auto op = find<Tensor(const Tensor&)>("titan::swiglu");
   return op.call(gate_up);

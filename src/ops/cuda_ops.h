@@ -36,6 +36,22 @@ void rope_packed_(at::Tensor& packed, const at::Tensor& cos, const at::Tensor& s
 at::Tensor rope_packed_backward(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv,
                                 const at::Tensor& cos, const at::Tensor& sin, bool interleaved);
 
+// Causal attention of whole sequences for small heads. q [B, H, T, D], k and v [B, K, T, D] whose
+// heads lie behind each other in a token, as views of packed projections do.
+bool attention_serves(const at::Tensor& q, int64_t kv_heads);
+struct Attended {
+  at::Tensor out;        // [B, H, T, D], by token in memory
+  at::Tensor logsumexp;  // [B, H, T] float32, to the base 2
+};
+Attended attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+struct AttentionGradients {
+  at::Tensor q, k, v;  // by token in memory
+};
+// The same result every time.
+AttentionGradients attention_backward(const at::Tensor& grad, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const Attended& attended);
+
 // gate_up [..., 2 hidden]: gate, then up. -> [..., hidden].
 at::Tensor swiglu(const at::Tensor& gate_up);
 at::Tensor swiglu_backward(const at::Tensor& dy, const at::Tensor& gate_up);

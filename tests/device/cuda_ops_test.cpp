@@ -261,6 +261,8 @@ constexpr Sizes kSizes[] = {{2, 64, 4, 4, 16, 64, true},
                             {1, 33, 8, 2, 64, 128, true},
                             {2, 128, 4, 1, 128, 256, false},
                             {3, 1, 2, 2, 32, 64, false},
+                            {2, 150, 4, 2, 32, 128, true},
+                            {1, 200, 6, 1, 16, 96, false},
                             {1, 300, 6, 3, 64, 384, true}};
 
 TEST_F(CudaOps, AttentionHalf) {

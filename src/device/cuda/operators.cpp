@@ -224,6 +224,69 @@ std::tuple<Tensor, Tensor, Tensor> float8_cast(const Tensor& x, at::ScalarType d
   return {rows, columns, inverse_scale};
 }
 
+kernels::AttentionArray heads_of(const Tensor& x, const char* name) {
+  // [B, heads, T, head_dim] whose heads lie behind each other in a token.
+  TITAN_CHECK(x.is_cuda() && x.dim() == 4 && x.stride(3) == 1 &&
+                  (x.size(1) == 1 || x.stride(1) == x.size(3)) && x.stride(0) % 8 == 0 &&
+                  x.stride(2) % 8 == 0 && reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0,
+              "{}: heads of a token that do not lie behind each other", name);
+  return {x.const_data_ptr(), x.stride(0), x.stride(2)};
+}
+
+kernels::AttentionSizes check_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const kernels::AttentionSizes sizes{q.size(0), q.size(1), k.size(1), q.size(2), q.size(3)};
+  TITAN_CHECK(k.sizes() == v.sizes() && k.size(0) == q.size(0) && k.size(2) == q.size(2) &&
+                  k.size(3) == q.size(3) && q.scalar_type() == k.scalar_type() &&
+                  q.scalar_type() == v.scalar_type() &&
+                  kernels::attention_serves(element_of(q), sizes),
+              "attention of {} heads over {} with {} elements each", q.size(1), k.size(1),
+              q.size(3));
+  return sizes;
+}
+
+// [B, heads, T, head_dim], by token in memory.
+Tensor empty_heads(const Tensor& like, int64_t heads) {
+  return at::empty({like.size(0), like.size(2), heads, like.size(3)}, like.options())
+      .transpose(1, 2);
+}
+
+std::tuple<Tensor, Tensor> attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const auto sizes = check_attention(q, k, v);
+  const CUDAGuard guard(q.device());
+  const Tensor out = empty_heads(q, sizes.heads);
+  const Tensor logsumexp =
+      at::empty({sizes.batch, sizes.heads, sizes.tokens}, q.options().dtype(at::kFloat));
+  if (q.numel() > 0) {
+    kernels::attention(element_of(q), sizes, heads_of(q, "q"), heads_of(k, "k"), heads_of(v, "v"),
+                       heads_of(out, "out"), logsumexp.mutable_data_ptr<float>(), stream_of(q));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+  return {out, logsumexp};
+}
+
+std::tuple<Tensor, Tensor, Tensor> attention_backward(const Tensor& grad, const Tensor& q,
+                                                      const Tensor& k, const Tensor& v,
+                                                      const Tensor& out, const Tensor& logsumexp) {
+  const auto sizes = check_attention(q, k, v);
+  TITAN_CHECK(grad.sizes() == q.sizes() && out.sizes() == q.sizes() &&
+                  grad.scalar_type() == q.scalar_type() && out.scalar_type() == q.scalar_type() &&
+                  logsumexp.is_contiguous() && logsumexp.numel() * q.size(3) == q.numel(),
+              "gradient of {} elements for {}", grad.numel(), q.numel());
+  const CUDAGuard guard(q.device());
+  const Tensor dq = empty_heads(q, sizes.heads), dk = empty_heads(q, sizes.kv_heads),
+               dv = empty_heads(q, sizes.kv_heads);
+  if (q.numel() > 0) {
+    const Tensor delta = at::empty_like(logsumexp);
+    kernels::attention_backward(
+        element_of(q), sizes, heads_of(grad, "grad"), heads_of(q, "q"), heads_of(k, "k"),
+        heads_of(v, "v"), heads_of(out, "out"), logsumexp.mutable_data_ptr<float>(),
+        delta.mutable_data_ptr<float>(), heads_of(dq, "dq"), heads_of(dk, "dk"),
+        heads_of(dv, "dv"), stream_of(q));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+  return {dq, dk, dv};
+}
+
 void check_product(const Tensor& a, const Tensor& b) {
   TITAN_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0) && a.is_cuda() &&
                   a.device() == b.device() && a.scalar_type() == b.scalar_type(),
@@ -260,6 +323,10 @@ Operators::Operators()
   add("rope_packed_backward(Tensor dq, Tensor dk, Tensor dv, Tensor cos, Tensor sin, bool "
       "interleaved) -> Tensor",
       &rope_packed_backward);
+  add("attention(Tensor q, Tensor k, Tensor v) -> (Tensor, Tensor)", &attention);
+  add("attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, Tensor "
+      "logsumexp) -> (Tensor, Tensor, Tensor)",
+      &attention_backward);
   add("swiglu(Tensor gate_up) -> Tensor", &swiglu);
   add("swiglu_backward(Tensor dy, Tensor gate_up) -> Tensor", &swiglu_backward);
   add("cross_entropy_(Tensor(a!) logits, Tensor labels, int ignored, Tensor? scale) -> Tensor",

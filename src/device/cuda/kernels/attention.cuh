@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 4) attention_forward(Attent
 
 // Gradient of the queries, and the deltas that the other kernel reads. Grid as above.
 template <class T, int D>
-__global__ void __launch_bounds__(kAttentionThreads, 4)
+__global__ void __launch_bounds__(kAttentionThreads, D == 16 ? 4 : 3)
     attention_backward_queries(AttentionArguments<T> p) {
   using namespace attention_tiles;
   __shared__ Tile<T, D> queries, grads, keys[2], values[2];
@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 4)
 // Gradients of keys and values, over all heads that share them. Grid: tiles of keys, key-value
 // heads, batch. The tiles that most queries see come first.
 template <class T, int D>
-__global__ void __launch_bounds__(kAttentionThreads, 4)
+__global__ void __launch_bounds__(kAttentionThreads, D == 16 ? 4 : 3)
     attention_backward_keys(AttentionArguments<T> p) {
   using namespace attention_tiles;
   __shared__ Tile<T, D> queries[2], grads[2];
