@@ -61,13 +61,7 @@ class Block {
     }
     for (size_t left = fibers_.size(); left > 0;) {
       const int64_t before = progress_;
-      for (size_t i = 0; i < fibers_.size(); ++i) {
-        if (fibers_[i].done) continue;
-        current_ = i;
-        thread_index = {static_cast<unsigned>(i), 0, 0};
-        swapcontext(&scheduler_, &fibers_[i].context);
-        if (fibers_[i].done) --left;
-      }
+      for (size_t warp = 0; warp < warps_.size(); ++warp) left -= run_warp(warp);
       if (left > 0 && progress_ == before) throw std::runtime_error("threads wait for each other");
     }
     running_block = nullptr;
@@ -81,7 +75,11 @@ class Block {
     meet(all_, current_, nullptr, [](void**) {});
   }
 
-  void copy(const Copy& copy) { fibers_[current_].open.push_back(copy); }
+  // Done when it is waited for; until then the place holds what no kernel should read.
+  void copy(const Copy& copy) {
+    std::memset(copy.to, 0xff, copy.bytes);
+    fibers_[current_].open.push_back(copy);
+  }
   void end_group() {
     auto& fiber = fibers_[current_];
     fiber.groups.push_back(std::exchange(fiber.open, {}));
@@ -108,6 +106,22 @@ class Block {
     std::vector<Copy> open;
     std::vector<std::vector<Copy>> groups;
   };
+
+  // As far as it gets: warps are as far apart as barriers allow. Returns how many threads ended.
+  size_t run_warp(size_t warp) {
+    size_t ended = 0;
+    for (int64_t before = -1; before != progress_;) {
+      before = progress_;
+      for (size_t i = warp * 32; i < (warp + 1) * 32; ++i) {
+        if (fibers_[i].done) continue;
+        current_ = i;
+        thread_index = {static_cast<unsigned>(i), 0, 0};
+        swapcontext(&scheduler_, &fibers_[i].context);
+        if (fibers_[i].done) ++ended;
+      }
+    }
+    return ended;
+  }
 
   static void begin() {
     Block& block = *running_block;

@@ -399,8 +399,8 @@ __global__ void __launch_bounds__(kAttentionThreads, D == 16 ? 4 : 3)
     }
     __syncthreads();
     const int now = round % 2, begin = (tile + round % blocks) * kTile;
-    const bool edge = round % blocks == 0 || begin + kTile > p.tokens;
-    const int from = round % blocks == 0 ? warp() : 0;  // earlier queries do not see these keys
+    const bool diagonal = round % blocks == 0;
+    const int from = diagonal ? warp() : 0;  // earlier queries do not see these keys
     Rows<kTile> weights, d_scores;
     times_rows(weights, keys, queries[now], from, kPairs);
     times_rows(d_scores, values, grads[now], from, kPairs);
@@ -412,7 +412,7 @@ __global__ void __launch_bounds__(kAttentionThreads, D == 16 ? 4 : 3)
         const int query = begin + column + j % 2;
         float weight =
             exp2_fast(weights[i][j] * factor - logsumexps[now][column + j % 2]);
-        if (edge && (query < row + j / 2 * 8 || query >= p.tokens)) weight = 0;
+        if (diagonal && query < row + j / 2 * 8) weight = 0;  // those past the end add zeros
         weights[i][j] = weight;
         d_scores[i][j] = weight * (d_scores[i][j] - deltas[now][column + j % 2]);
       }
