@@ -87,30 +87,20 @@ struct Projections {
   }
 };
 
-enum class HalfKernel { kOwn, kCudnn, kFlash, kNone };
-
-HalfKernel attention_kernel(const Projections& p) {
-  if (cuda::attention_serves(p.q, p.k.size(1))) return HalfKernel::kOwn;
-  const auto choice = static_cast<SDPBackend>(
-      at::_fused_sdp_choice(p.q, p.k, p.v, std::nullopt, 0.0, /*is_causal=*/true, std::nullopt,
-                            p.q.size(1) != p.k.size(1)));
-  return choice == SDPBackend::cudnn_attention   ? HalfKernel::kCudnn
-         : choice == SDPBackend::flash_attention ? HalfKernel::kFlash
-                                                 : HalfKernel::kNone;
+SDPBackend attention_kernel(const Projections& p) {
+  return static_cast<SDPBackend>(at::_fused_sdp_choice(p.q, p.k, p.v, std::nullopt, 0.0,
+                                                       /*is_causal=*/true, std::nullopt,
+                                                       p.q.size(1) != p.k.size(1)));
 }
 
 struct Attended {
   Tensor out;           // [B, heads, T, head_dim], [B, T, heads, head_dim] in memory
   Tensor logsumexp;     // as the kernel's gradient wants it
-  Tensor seed, offset;  // of dropout, of which there is none; libtorch's gradients want them
+  Tensor seed, offset;  // of dropout, of which there is none; the gradient's call wants them
 };
 
-Attended attend(HalfKernel kernel, const Projections& p) {
-  if (kernel == HalfKernel::kOwn) {
-    const auto [out, logsumexp] = cuda::attention(p.q, p.k, p.v);
-    return {out, logsumexp, {}, {}};
-  }
-  if (kernel == HalfKernel::kCudnn) {
+Attended attend(SDPBackend kernel, const Projections& p) {
+  if (kernel == SDPBackend::cudnn_attention) {
     auto [out, logsumexp, cum_q, cum_k, max_q, max_k, seed, offset, debug] =
         at::_scaled_dot_product_cudnn_attention(p.q, p.k, p.v, std::nullopt, /*logsumexp=*/true,
                                                 0.0, /*is_causal=*/true, false);
@@ -121,15 +111,10 @@ Attended attend(HalfKernel kernel, const Projections& p) {
   return {out, logsumexp, seed, offset};
 }
 
-std::tuple<Tensor, Tensor, Tensor> attend_backward(HalfKernel kernel, const Tensor& grad,
+std::tuple<Tensor, Tensor, Tensor> attend_backward(SDPBackend kernel, const Tensor& grad,
                                                    const Projections& p, const Attended& a) {
-  if (kernel == HalfKernel::kOwn) {
-    const auto [dq, dk, dv] =
-        cuda::attention_backward(grad, p.q, p.k, p.v, {a.out, a.logsumexp});
-    return {dq, dk, dv};
-  }
   const int64_t length = p.q.size(2);
-  if (kernel == HalfKernel::kCudnn) {
+  if (kernel == SDPBackend::cudnn_attention) {
     return at::_scaled_dot_product_cudnn_attention_backward(
         grad, p.q, p.k, p.v, a.out, a.logsumexp, a.seed, a.offset, Tensor(), Tensor(), Tensor(),
         length, length, 0.0, /*is_causal=*/true);
@@ -153,7 +138,7 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
           return y;
         });
     const Projections projections(packed, p.heads, p.kv_heads, p.head_dim);
-    const HalfKernel kernel = attention_kernel(projections);
+    const SDPBackend kernel = attention_kernel(projections);
     std::optional<Attended> computed;
     const auto part = [&](Tensor Attended::*member) {
       return output_for_replay(Replay::kOutputNeeded, {0}, x, [&] {
@@ -199,7 +184,7 @@ struct AttentionHalfFunction : torch::autograd::Function<AttentionHalfFunction> 
     const Attended attended{saved[6], saved[7], saved[8], saved[9]};
     const Product into(saved, 10, ctx->saved_data["into"].toBool());
     const Product out_of(saved, 10 + Product::kKept, ctx->saved_data["out_of"].toBool());
-    const auto kernel = static_cast<HalfKernel>(ctx->saved_data["kernel"].toInt());
+    const auto kernel = static_cast<SDPBackend>(ctx->saved_data["kernel"].toInt());
     const int64_t heads = ctx->saved_data["heads"].toInt(),
                   kv_heads = ctx->saved_data["kv_heads"].toInt(),
                   head_dim = ctx->saved_data["head_dim"].toInt();
@@ -277,7 +262,8 @@ bool attention_half_serves(const Tensor& x, int64_t heads, int64_t kv_heads, int
   // Sizes and strides decide, not memory.
   const int64_t width = (heads + 2 * kv_heads) * head_dim;
   const Tensor like = at::empty({width}, x.options()).expand({x.size(0), x.size(1), width});
-  return attention_kernel(Projections(like, heads, kv_heads, head_dim)) != HalfKernel::kNone;
+  const SDPBackend kernel = attention_kernel(Projections(like, heads, kv_heads, head_dim));
+  return kernel == SDPBackend::cudnn_attention || kernel == SDPBackend::flash_attention;
 }
 
 bool feed_forward_half_serves(const Tensor& x, int64_t hidden) {

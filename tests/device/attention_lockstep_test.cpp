@@ -18,7 +18,8 @@ struct Sizes {
 
 // [batch, tokens, heads, head_dim] of bfloat16, as projections leave them.
 struct Array {
-  Array(const Sizes& s, int heads) : sizes(s), heads(heads), bits(static_cast<size_t>(count()), T{0x7fc0}) {}
+  Array(const Sizes& s, int heads)
+      : sizes(s), heads(heads), bits(static_cast<size_t>(count()), T{0x7fc0}) {}
   int64_t count() const { return int64_t{1} * sizes.batch * sizes.tokens * heads * sizes.head_dim; }
   void fill(unsigned seed) {
     std::mt19937 generator(seed);

@@ -257,12 +257,9 @@ Tensor plain_attention(const Inputs& in, const Sizes& s) {
   return in[0] + at::linear(seen.transpose(1, 2).flatten(2), in[3]);
 }
 
-constexpr Sizes kSizes[] = {{2, 64, 4, 4, 16, 64, true},
-                            {1, 33, 8, 2, 64, 128, true},
-                            {2, 128, 4, 1, 128, 256, false},
-                            {3, 1, 2, 2, 32, 64, false},
-                            {2, 150, 4, 2, 32, 128, true},
-                            {1, 200, 6, 1, 16, 96, false},
+constexpr Sizes kSizes[] = {{2, 64, 4, 4, 16, 64, true},     {1, 33, 8, 2, 64, 128, true},
+                            {2, 128, 4, 1, 128, 256, false}, {3, 1, 2, 2, 32, 64, false},
+                            {2, 150, 4, 2, 32, 128, true},   {1, 200, 6, 1, 16, 96, false},
                             {1, 300, 6, 3, 64, 384, true}};
 
 TEST_F(CudaOps, AttentionHalf) {
@@ -411,6 +408,41 @@ TEST_F(CudaOps, Float8HalvesFollowTheOthers) {
     const double off = norm_distance(narrow[i], wide[i]);
     EXPECT_LE(off, 0.16) << i;  // two casts to two bits of mantissa in a row
     EXPECT_GT(off, 1e-4) << i << ": not computed in float8";
+  }
+}
+
+TEST_F(CudaOps, AttentionOfSmallHeads) {
+  for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+    for (const auto& [b, t, h, k, d] : std::vector<std::array<int64_t, 5>>{
+             {2, 64, 4, 4, 16}, {1, 200, 6, 1, 16}, {2, 150, 4, 2, 32}, {3, 1, 2, 2, 32}}) {
+      // Views of packed projections.
+      const Tensor packed = seeded({b, t, h + 2 * k, d}, dtype);
+      const auto part = [&](const Tensor& x, int64_t begin, int64_t count) {
+        return x.narrow(2, begin, count).transpose(1, 2);
+      };
+      const Tensor on_device = on_gpu(packed), grad = seeded({b, t, h, d}, dtype, 5);
+      const Tensor q = part(on_device, 0, h), key = part(on_device, h, k),
+                   value = part(on_device, h + k, k);
+      ASSERT_TRUE(cuda::attention_serves(q, k));
+      const auto attended = cuda::attention(q, key, value);
+      const auto [dq, dk, dv] =
+          cuda::attention_backward(on_gpu(grad).transpose(1, 2), q, key, value, attended);
+      const Tensor wide = packed.to(at::kDouble).set_requires_grad(true);
+      const Tensor want = reference::attention(part(wide, 0, h), part(wide, h, k),
+                                               part(wide, h + k, k), std::nullopt);
+      want.backward(grad.to(at::kDouble).transpose(1, 2));
+      const auto near = [&](const Tensor& got, const Tensor& expected, const char* name) {
+        EXPECT_LE(norm_distance(got.cpu(), expected), 2 * tolerance(dtype))
+            << name << ", " << t << " tokens, heads of " << d;
+      };
+      near(attended.out, want.detach(), "out");
+      near(dq, part(wide.grad(), 0, h), "dq");
+      if (t > 1) near(dk, part(wide.grad(), h, k), "dk");
+      near(dv, part(wide.grad(), h + k, k), "dv");
+      const auto again =
+          cuda::attention_backward(on_gpu(grad).transpose(1, 2), q, key, value, attended);
+      EXPECT_TRUE(at::equal(again.q, dq) && at::equal(again.k, dk) && at::equal(again.v, dv));
+    }
   }
 }
 

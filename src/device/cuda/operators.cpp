@@ -235,12 +235,11 @@ kernels::AttentionArray heads_of(const Tensor& x, const char* name) {
 
 kernels::AttentionSizes check_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
   const kernels::AttentionSizes sizes{q.size(0), q.size(1), k.size(1), q.size(2), q.size(3)};
-  TITAN_CHECK(k.sizes() == v.sizes() && k.size(0) == q.size(0) && k.size(2) == q.size(2) &&
-                  k.size(3) == q.size(3) && q.scalar_type() == k.scalar_type() &&
-                  q.scalar_type() == v.scalar_type() &&
-                  kernels::attention_serves(element_of(q), sizes),
-              "attention of {} heads over {} with {} elements each", q.size(1), k.size(1),
-              q.size(3));
+  TITAN_CHECK(
+      k.sizes() == v.sizes() && k.size(0) == q.size(0) && k.size(2) == q.size(2) &&
+          k.size(3) == q.size(3) && q.scalar_type() == k.scalar_type() &&
+          q.scalar_type() == v.scalar_type() && kernels::attention_serves(element_of(q), sizes),
+      "attention of {} heads over {} with {} elements each", q.size(1), k.size(1), q.size(3));
   return sizes;
 }
 
@@ -277,11 +276,11 @@ std::tuple<Tensor, Tensor, Tensor> attention_backward(const Tensor& grad, const 
                dv = empty_heads(q, sizes.kv_heads);
   if (q.numel() > 0) {
     const Tensor delta = at::empty_like(logsumexp);
-    kernels::attention_backward(
-        element_of(q), sizes, heads_of(grad, "grad"), heads_of(q, "q"), heads_of(k, "k"),
-        heads_of(v, "v"), heads_of(out, "out"), logsumexp.mutable_data_ptr<float>(),
-        delta.mutable_data_ptr<float>(), heads_of(dq, "dq"), heads_of(dk, "dk"),
-        heads_of(dv, "dv"), stream_of(q));
+    kernels::attention_backward(element_of(q), sizes, heads_of(grad, "grad"), heads_of(q, "q"),
+                                heads_of(k, "k"), heads_of(v, "v"), heads_of(out, "out"),
+                                logsumexp.mutable_data_ptr<float>(),
+                                delta.mutable_data_ptr<float>(), heads_of(dq, "dq"),
+                                heads_of(dk, "dk"), heads_of(dv, "dv"), stream_of(q));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
   return {dq, dk, dv};

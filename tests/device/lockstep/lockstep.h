@@ -132,7 +132,8 @@ class Block {
 
   void meet(Meeting& at, size_t place, void* mine, void (*compute)(void**)) {
     const size_t self = current_;
-    if (at.arrived > 0 && at.what != compute) throw std::runtime_error("threads meet in two places");
+    if (at.arrived > 0 && at.what != compute)
+      throw std::runtime_error("threads meet in two places");
     at.what = compute;
     at.lanes[place] = mine;
     if (++at.arrived == at.expected) {

@@ -53,7 +53,8 @@ __device__ __forceinline__ void fetch(Tile<T, D>& to, const HeadView<const T>& v
     const int row = i / kChunks, chunk = i % kChunks;
     const bool real = first + row < count;
     const int64_t token = real ? first + row : 0;
-    copy_async<16>(to.at + row * kPitch<D> + chunk * 8, from + token * view.token + chunk * 8, real);
+    copy_async<16>(to.at + row * kPitch<D> + chunk * 8, from + token * view.token + chunk * 8,
+                   real);
   }
 }
 
@@ -72,24 +73,24 @@ template <class T, int D>
 __device__ __forceinline__ void first_operand(uint32_t (&to)[4], const Tile<T, D>& tile, int row,
                                               int column) {
   const int matrix = lane() / 8;
-  load_matrices(to, tile.at + (row + matrix % 2 * 8 + lane() % 8) * kPitch<D> + column +
-                        matrix / 2 * 8);
+  load_matrices(
+      to, tile.at + (row + matrix % 2 * 8 + lane() % 8) * kPitch<D> + column + matrix / 2 * 8);
 }
 // The same elements, rows as columns of the second operand: two tiles of 8 columns.
 template <class T, int D>
 __device__ __forceinline__ void second_operand_of_rows(uint32_t (&to)[4], const Tile<T, D>& tile,
                                                        int row, int column) {
   const int matrix = lane() / 8;
-  load_matrices(to, tile.at + (row + matrix / 2 * 8 + lane() % 8) * kPitch<D> + column +
-                        matrix % 2 * 8);
+  load_matrices(
+      to, tile.at + (row + matrix / 2 * 8 + lane() % 8) * kPitch<D> + column + matrix % 2 * 8);
 }
 // The same elements as they are, rows being summed over.
 template <class T, int D>
 __device__ __forceinline__ void second_operand(uint32_t (&to)[4], const Tile<T, D>& tile, int row,
                                                int column) {
   const int matrix = lane() / 8;
-  load_matrices_transposed(to, tile.at + (row + matrix % 2 * 8 + lane() % 8) * kPitch<D> + column +
-                                   matrix / 2 * 8);
+  load_matrices_transposed(
+      to, tile.at + (row + matrix % 2 * 8 + lane() % 8) * kPitch<D> + column + matrix / 2 * 8);
 }
 
 // 16 rows of a matrix in a warp, 8 columns per entry.
@@ -288,9 +289,8 @@ __global__ void __launch_bounds__(kAttentionThreads, D == 16 ? 4 : 3)
     float delta = 0;
     if (token < p.tokens) {
       const auto at = [&](const HeadView<const T>& view) {
-        return reinterpret_cast<const uint32_t*>(view.data + batch * view.batch +
-                                                 token * view.token +
-                                                 static_cast<int64_t>(head) * D);
+        return reinterpret_cast<const uint32_t*>(
+            view.data + batch * view.batch + token * view.token + static_cast<int64_t>(head) * D);
       };
       const uint32_t *grad = at(p.grad), *out = at(p.out);
 #pragma unroll
@@ -410,8 +410,7 @@ __global__ void __launch_bounds__(kAttentionThreads, D == 16 ? 4 : 3)
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int query = begin + column + j % 2;
-        float weight =
-            exp2_fast(weights[i][j] * factor - logsumexps[now][column + j % 2]);
+        float weight = exp2_fast(weights[i][j] * factor - logsumexps[now][column + j % 2]);
         if (diagonal && query < row + j / 2 * 8) weight = 0;  // those past the end add zeros
         weights[i][j] = weight;
         d_scores[i][j] = weight * (d_scores[i][j] - deltas[now][column + j % 2]);

@@ -49,8 +49,8 @@ void rope_backward(Element element, const void* dq, const void* dk, const void* 
                    const Heads& heads, void* packed, cudaStream_t stream);
 
 // Causal self-attention for heads of 16 or 32 16-bit elements, query i over keys 0..i. Token t of
-// batch b, head h of an array: data + b * batch_stride + t * token_stride + h * head_dim, strides in
-// elements and multiples of 8, data at a multiple of 16 bytes.
+// batch b, head h of an array: data + b * batch_stride + t * token_stride + h * head_dim, strides
+// in elements and multiples of 8, data at a multiple of 16 bytes.
 struct AttentionSizes {
   int64_t batch, heads, kv_heads, tokens, head_dim;
 };

@@ -92,7 +92,9 @@ void load_eight_by_eight(uint32_t (&to)[4], const void* row) {
     }
   });
 }
-inline void load_matrices(uint32_t (&to)[4], const void* row) { load_eight_by_eight<false>(to, row); }
+inline void load_matrices(uint32_t (&to)[4], const void* row) {
+  load_eight_by_eight<false>(to, row);
+}
 inline void load_matrices_transposed(uint32_t (&to)[4], const void* row) {
   load_eight_by_eight<true>(to, row);
 }
