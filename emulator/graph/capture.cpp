@@ -3,14 +3,18 @@
 #include <acl/acl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <utility>
 
+#include "runtime/fault.h"
 #include "runtime/report.h"
 
 namespace cannemu {
 namespace {
+
+std::atomic<int> active_captures{0};
 
 size_t at(const Capture::Clock& clock, size_t line) {
   return line < clock.size() ? clock[line] : 0;
@@ -23,7 +27,12 @@ void merge(Capture::Clock& into, const Capture::Clock& other) {
 
 }  // namespace
 
-Capture::Capture(Stream& origin) { lines_.push_back({.stream = &origin}); }
+Capture::Capture(Stream& origin) {
+  lines_.push_back({.stream = &origin});
+  ++active_captures;
+}
+
+bool Capture::any_active() { return active_captures > 0; }
 
 // REQUIRES the lock, and that the stream is captured.
 size_t Capture::line_of(Stream& stream) {
@@ -64,6 +73,7 @@ int Capture::wait(Stream& stream, const Clock& event) {
 int Capture::end(Stream& origin) {
   std::lock_guard lock(mutex_);
   active_ = false;
+  --active_captures;
   const Clock& known = lines_.front().clock;
   int error = valid_ ? 0 : fail(kCaptureError, "the capture was invalidated");
   for (size_t line = 0; line < lines_.size(); ++line) {
@@ -175,6 +185,7 @@ aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode) {
   CANNEMU_CALL();
   Stream& stream = stream_of(handle);
   if (stream.capture) return fail(kCaptureError, "the stream is captured already");
+  if (fault_now("capture-begin")) return fail(kCaptureError, "no capture can begin, on order");
   stream.capture = std::make_shared<Capture>(stream);
   return 0;
 }

@@ -23,6 +23,7 @@ class Capture {
 
   explicit Capture(Stream& origin);
   bool active() const { return active_; }
+  static bool any_active();  // in this process
   void invalidate() { valid_ = false; }
   bool valid() const { return valid_; }
   void add(Stream& stream, const char* name, Task task);

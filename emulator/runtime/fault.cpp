@@ -64,7 +64,7 @@ bool fault_now(std::string_view kind, std::string_view name) {
     if (order.kind != kind || (!order.name.empty() && order.name != name)) continue;
     ++order.seen;
     // A full device stays full: allocators try again.
-    now |= kind == "oom" ? order.seen >= order.at : order.seen == order.at;
+    now |= kind.ends_with("oom") ? order.seen >= order.at : order.seen == order.at;
   }
   return now;
 }

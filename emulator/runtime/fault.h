@@ -4,7 +4,11 @@
 //   collective-fail:HcclAllReduce@1  the first all-reduce fails
 //   collective-stuck:HcclAllReduce@1 the first all-reduce of this process never answers
 //   device-lost@100                  after the hundredth task of a stream the device answers
-//   nothing but 507901 …/rank1                          only in the process whose RANK is 1
+//   nothing but 507901
+//   capture-begin@1                  the first capture cannot begin
+//   capture-refuse:aclnnMm@3         the third aclnnMm that a capture meets cannot be recorded
+//   capture-oom@1                    like oom, but only while something is captured
+//   …/rank1                          only in the process whose RANK is 1
 // NAME may be left out: then every name counts.
 #pragma once
 

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 
+#include "graph/capture.h"
 #include "runtime/device.h"
 #include "runtime/fault.h"
 #include "runtime/report.h"
@@ -82,12 +83,16 @@ int out_of_memory(size_t bytes) {
                                 std::to_string(state().used[current_device()]) + " bytes");
 }
 
+bool full_on_order() {
+  return fault_now("oom") || (Capture::any_active() && fault_now("capture-oom"));
+}
+
 aclError allocate(void** address, size_t bytes) {
   if (device_lost()) return fail(507901, "the device is lost");
   bytes = std::max((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
   State& all = state();
   std::lock_guard lock(all.mutex);
-  if (fault_now("oom") || !take(current_device(), bytes)) return out_of_memory(bytes);
+  if (full_on_order() || !take(current_device(), bytes)) return out_of_memory(bytes);
   *address = std::aligned_alloc(kAlignment, bytes);
   if (!*address) return out_of_memory(bytes);
   if (settings().poison) std::memset(*address, 0xff, bytes);
@@ -271,7 +276,7 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t bytes,
   CANNEMU_CALL();
   const int device = static_cast<int>(property->location.id);
   std::lock_guard lock(state().mutex);
-  if (fault_now("oom") || !take(device, bytes)) return out_of_memory(bytes);
+  if (full_on_order() || !take(device, bytes)) return out_of_memory(bytes);
   const int file = memfd_create("cannemu", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return out_of_memory(bytes);
   *handle = new Physical{file, bytes, device};

@@ -135,6 +135,10 @@ int launch(void* handle, const char* name, Task task) {
   if (device_lost()) return lost();
   Stream& stream = stream_of(handle);
   if (stream.capture) {
+    if (fault_now("capture-refuse", name)) {
+      stream.capture->invalidate();
+      return fail(kCaptureError, std::string(name) + " cannot be captured, on order");
+    }
     stream.capture->add(stream, name, std::move(task));
     return 0;
   }
@@ -177,7 +181,10 @@ aclError destroy(aclrtStream handle) {
 aclError synchronize(aclrtStream handle) {
   if (device_lost()) return lost();
   Stream& stream = stream_of(handle);
-  if (stream.capture) return fail(kCaptureError, "a stream was awaited while it was captured");
+  if (stream.capture) {
+    stream.capture->invalidate();
+    return fail(kCaptureError, "a stream was awaited while it was captured");
+  }
   return stream.wait();
 }
 
@@ -191,8 +198,10 @@ aclError synchronize_device() {
   int error = 0;
   for (Stream* stream : streams) {
     if (stream->device() != current_device()) continue;
-    if (stream->capture)
+    if (stream->capture) {
+      stream->capture->invalidate();
       return fail(kCaptureError, "the device was awaited while a stream was captured");
+    }
     if (int code = stream->wait()) error = code;
   }
   return error;

@@ -29,6 +29,19 @@ int64_t Recorder::issued(const std::string& axis, const char* collective, int64_
   return ticket;
 }
 
+Recorder::Mark Recorder::mark() const {
+  const std::lock_guard lock(mutex_);
+  return {next_, numbers_};
+}
+
+void Recorder::back_to(const Mark& mark) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& entry : ring_) {
+    if (entry.ticket >= mark.next) entry = {};
+  }
+  numbers_ = mark.numbers;
+}
+
 Recorder::Entry* Recorder::entry_of(int64_t ticket) {
   if (ticket < 0 || capacity_ == 0) return nullptr;
   const auto place = static_cast<size_t>(ticket % capacity_);
@@ -101,6 +114,7 @@ void Recorder::write(const std::filesystem::path& file, int64_t rank, int64_t ra
     const auto size = static_cast<int64_t>(ring_.size());
     for (int64_t ticket = next_ - size; ticket < next_; ++ticket) {
       const Entry& e = ring_[static_cast<size_t>(ticket % capacity_)];
+      if (e.ticket < 0) continue;  // forgotten
       list.push_back({{"number", e.number},
                       {"axis", e.axis},
                       {"collective", e.collective},

@@ -27,6 +27,15 @@ class Recorder {
   // The caller has waited for it: on a CPU it has ended, on an accelerator it is in its stream.
   void waited_for(int64_t ticket);
 
+  // What has been issued so far, and forgetting what came after: messages that were only recorded
+  // into a graph that some rank could not record. Keeps the ranks' numbers equal.
+  struct Mark {
+    int64_t next = 0;
+    std::vector<std::pair<std::string, int64_t>> numbers;
+  };
+  Mark mark() const;
+  void back_to(const Mark& mark);
+
   // The ranks of the world in this rank's group along `axis`; `of_device`: its collectives run on
   // the device. Kept whatever the capacity.
   void add_group(const std::string& axis, std::vector<int64_t> ranks, bool of_device);

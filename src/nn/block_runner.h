@@ -28,6 +28,9 @@ class BlockRunner {
   virtual void start_reductions() {}
   // After the last backward pass of a step: every stored parameter has its gradient. Collective.
   virtual void finish_gradients() {}
+  // Forgets a step that failed under way, whatever its pass had come to: the next begin_pass()
+  // finds things as before the step. Waits for nothing.
+  virtual void abandon_step() {}
 
   // The parameter in the dtype of the computation, differentiable with respect to the stored one.
   virtual at::Tensor parameter(const at::Tensor& stored) = 0;

@@ -8,8 +8,18 @@ LossScale::LossScale(bool dynamic, at::Device device)
       good_steps_(at::zeros({}, at::TensorOptions(at::kInt).device(device))) {}
 
 void LossScale::update(const at::Tensor& found_inf) {
-  if (dynamic_)
+  if (!dynamic_) return;
+  if (!scale_.is_privateuseone()) {
     at::_amp_update_scale_(scale_, good_steps_, found_inf, kGrowth, kBackoff, kGrowthInterval);
+    return;
+  }
+  // torch_npu hands its kernel the factors as doubles where CANN's reads floats.
+  const at::Tensor good = (good_steps_ + 1).masked_fill_(found_inf.to(at::kBool), 0);
+  const at::Tensor grows = good.eq(kGrowthInterval);
+  const at::Tensor factor = 1 + (kBackoff - 1) * found_inf + (kGrowth - 1) * grows.to(at::kFloat);
+  const at::Tensor next = scale_ * factor;  // exact: factors are powers of two
+  scale_.copy_(at::where(next.isfinite(), next, scale_));
+  good_steps_.copy_(good.masked_fill_(grows, 0));
 }
 
 void LossScale::restore(double scale, int64_t good_steps) {

@@ -256,4 +256,19 @@ void ParameterGroup::finish() {
   has_reduced_ = reduce_last_ = false;
 }
 
+void ParameterGroup::abandon() {
+  gathering_ = {};
+  reducing_ = {};
+  replicating_ = {};
+  fetched_ = {};
+  kept_ = {};
+  for (Tensor* under_way : {&gather_in_, &gather_out_, &whole_sum_, &reduce_in_, &reduce_out_}) {
+    under_way->reset();
+  }
+  parameters_.clear();
+  only_.clear();
+  if (!options_.host) chunk_sum_.reset();
+  unsharded_ = chunk_sum_begun_ = has_reduced_ = reduce_last_ = false;
+}
+
 }  // namespace titan::parallel

@@ -79,6 +79,8 @@ class ParameterGroup {
   bool has_last_gradients() const { return has_reduced_ && reduce_last_; }
   // After the last pass of a step: the leaves get their gradients. Without a pass they are zero.
   void finish();
+  // Forgets what a step had gathered and reduced so far, without waiting for it.
+  void abandon();
 
  private:
   bool is_alone() const;

@@ -209,4 +209,14 @@ void ShardedRunner::finish_gradients() {
   sum_partial_gradients();
 }
 
+void ShardedRunner::abandon_step() {
+  for (auto& outputs : handed_out_) outputs.clear();
+  ops::use_saved_tensor_store(nullptr);
+  place_of_storage_.clear();
+  reducing_.reset();
+  completed_.assign(groups_.size(), false);
+  last_pass_ = true;
+  for (auto& group : groups_) group->abandon();
+}
+
 }  // namespace titan::parallel

@@ -65,6 +65,7 @@ class ShardedRunner : public nn::BlockRunner,
   void set_last_pass(bool last) override { last_pass_ = last; }
   void start_reductions() override;
   void finish_gradients() override;
+  void abandon_step() override;
 
   ops::WeightGradientSink* weight_gradient_sink() override { return this; }
 

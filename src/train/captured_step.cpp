@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -46,6 +47,23 @@ void copy_into(MicroBatch& kept, const MicroBatch& batch) {
   });
 }
 
+int64_t tensors_of(std::span<const MicroBatch> batches) {
+  int64_t count = 0;
+  for (const auto& batch : batches) {
+    each_tensor(batch, [&](const Tensor& x) { count += x.defined(); });
+  }
+  return count;
+}
+
+void count(const std::map<std::pair<std::string, std::string>, comm::Traffic::Sum>& sums,
+           comm::Traffic& traffic) {
+  for (const auto& [key, sum] : sums) {
+    for (int64_t call = 0; call < sum.calls; ++call) {
+      traffic.add(key.first, key.second.c_str(), call == 0 ? sum.bytes : 0);
+    }
+  }
+}
+
 // Whether it went well on every rank.
 bool on_all_ranks(bool well, const comm::Mesh& mesh) {
   if (mesh.shape.world() == 1) return well;
@@ -74,11 +92,12 @@ std::string capture_problem(const config::JobConfig& config, const TrainingState
   return "";
 }
 
-CapturedStep::CapturedStep(device::Backend& backend, TrainingState& state)
+CapturedStep::CapturedStep(device::Backend& backend, TrainingState& state, bool required)
     : backend_(backend),
       state_(state),
       stream_(stream_after_all_work(backend)),
-      graph_(backend.make_graph()) {}
+      graph_(backend.make_graph()),
+      required_(required) {}
 
 CapturedStep::~CapturedStep() {
   // After an error the device may never end its work.
@@ -105,6 +124,25 @@ StepResult CapturedStep::run(std::span<const MicroBatch> batches) {
   return train_step(state_, batches);
 }
 
+// What kept this rank from it; empty when it went well. Nothing has run either way.
+std::string CapturedStep::try_to_record(std::span<const MicroBatch> batches, Recorded& made) {
+  try {
+    for (const auto& batch : batches) made.inputs.push_back(copy_of(batch));
+    graph_->begin();
+    made.result = train_step(state_, made.inputs);
+    graph_->end();
+    return "";
+  } catch (const std::exception& error) {
+    made = {};
+    try {
+      graph_->end();
+    } catch (const std::exception&) {
+      // What the capture made of the failure above.
+    }
+    return text::split(error.what(), '\n').front();
+  }
+}
+
 // Leaves recorded_ empty when it fails on any rank.
 void CapturedStep::record(std::span<const MicroBatch> batches, Shape shape) {
   const Stopwatch watch;
@@ -117,40 +155,59 @@ void CapturedStep::record(std::span<const MicroBatch> batches, Shape shape) {
   backend_.release_cached_memory();
   const int64_t reserved = backend_.memory().reserved;
 
-  auto& traffic = state_.mesh.context->traffic;
-  const Sums before = traffic.sums();
+  auto& context = *state_.mesh.context;
+  const Sums before = context.traffic.sums();
+  const auto mark = context.recorder.mark();
   Recorded made{.shape = std::move(shape)};
-  for (const auto& batch : batches) made.inputs.push_back(copy_of(batch));
-  std::string problem;
-  try {
-    graph_->begin();
-    made.result = train_step(state_, made.inputs);
-    graph_->end();
-  } catch (const std::exception& error) {
-    problem = text::split(error.what(), '\n').front();
-    made = {};
-    state_.optimizer->clear_gradients();
-    try {
-      graph_->end();
-    } catch (const std::exception&) {
-      // What the capture made of the failure above.
-    }
-  }
+  const std::string problem = try_to_record(batches, made);
+  made.traffic = context.traffic.sums();
+  context.traffic.reset();
+  count(before, context.traffic);
   if (!on_all_ranks(problem.empty(), state_.mesh)) {
-    graph_->reset();
-    given_up_ = true;
-    log::warning("The step runs uncaptured: it could not be recorded{}",
-                 problem.empty() ? " by another rank" : ": " + problem);
-    return;
+    made = {};
+    context.recorder.back_to(mark);
+    return give_up(problem.empty() ? "another rank could not" : problem);
   }
-  made.traffic = traffic.sums();
-  for (const auto& [key, sum] : before) {
-    made.traffic[key].calls -= sum.calls;
-    made.traffic[key].bytes -= sum.bytes;
+  int64_t collectives = 0;
+  for (auto& [key, sum] : made.traffic) {
+    const auto earlier = before.find(key);
+    if (earlier != before.end()) {
+      sum.calls -= earlier->second.calls;
+      sum.bytes -= earlier->second.bytes;
+    }
+    collectives += sum.calls;
   }
   recorded_ = std::move(made);
-  log::info("The step is captured: {:.2f} s, {} of memory for its pool; replayed from step {} on",
-            watch.seconds(), text::bytes(backend_.memory().reserved - reserved), state_.step + 1);
+  log::info(
+      "The step is captured: {} micro-batches of {} tokens, {} collectives, {:.2f} s, {} of memory "
+      "for its pool; a replay is one launch and {} copies of batches; replayed from step {} on",
+      batches.size(), batches.empty() ? 0 : batches[0].inputs.numel(), collectives, watch.seconds(),
+      text::bytes(backend_.memory().reserved - reserved), tensors_of(batches), state_.step + 1);
+}
+
+// The step has left nothing behind: its gradients, what its runners had gathered and reduced, and
+// the graph's memory are gone.
+void CapturedStep::give_up(const std::string& problem) {
+  given_up_ = true;
+  state_.optimizer->clear_gradients();
+  for (auto& stage : state_.stages) stage.runner->abandon_step();
+  graph_->reset();
+  backend_.synchronize();
+  backend_.release_cached_memory();
+  // torch_npu's task queue takes no work any more after an error in its thread, and says nothing.
+  if (const auto sick = backend_.health_check()) {
+    throw EnvironmentError(
+        "[compile] the step could not be recorded: {} — and the device computes no more ({}); "
+        "unset "
+        "compile.enable, or npu.task_queue to train on after such a failure",
+        problem, *sick);
+  }
+  if (required_) {
+    throw EnvironmentError(
+        "[compile] the step could not be recorded: {} — unset compile.require to train without",
+        problem);
+  }
+  log::warning("The step runs uncaptured: it could not be recorded: {}", problem);
 }
 
 // Of the batches that the graph was recorded with where `batches` is empty.
@@ -161,12 +218,7 @@ StepResult CapturedStep::replay(std::span<const MicroBatch> batches) {
   for (size_t i = 0; i < batches.size(); ++i) copy_into(recorded_->inputs[i], batches[i]);
   graph_->replay();
   ++replays_;
-  if (batches.empty()) return recorded_->result;  // recording has counted its messages
-  for (const auto& [key, sum] : recorded_->traffic) {
-    for (int64_t call = 0; call < sum.calls; ++call) {
-      context.traffic.add(key.first, key.second.c_str(), call == 0 ? sum.bytes : 0);
-    }
-  }
+  count(recorded_->traffic, context.traffic);
   return recorded_->result;
 }
 

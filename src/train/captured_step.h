@@ -31,8 +31,10 @@ std::string capture_problem(const config::JobConfig& config, const TrainingState
 // because the default stream cannot be recorded. `backend` and `state` must outlive it.
 class CapturedStep {
  public:
-  // Waits for the device once. REQUIRES: capture_problem() is empty.
-  CapturedStep(device::Backend& backend, TrainingState& state);
+  // Waits for the device once. REQUIRES: capture_problem() is empty. `required`: run() throws
+  // EnvironmentError where the step cannot be recorded, before anything of that step was done;
+  // else such a step, and all after it, run uncaptured.
+  CapturedStep(device::Backend& backend, TrainingState& state, bool required = false);
   ~CapturedStep();
   CapturedStep(const CapturedStep&) = delete;
   CapturedStep& operator=(const CapturedStep&) = delete;
@@ -58,6 +60,8 @@ class CapturedStep {
   };
 
   void record(std::span<const MicroBatch> batches, Shape shape);
+  std::string try_to_record(std::span<const MicroBatch> batches, Recorded& made);
+  void give_up(const std::string& problem);
   StepResult replay(std::span<const MicroBatch> batches);
 
   device::Backend& backend_;
@@ -68,6 +72,7 @@ class CapturedStep {
   Shape last_shape_;
   int64_t in_a_row_ = 0;  // steps of last_shape_ that ran uncaptured
   int64_t replays_ = 0;
+  const bool required_;
   bool given_up_ = false;  // recording failed
 };
 

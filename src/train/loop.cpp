@@ -121,7 +121,7 @@ void Loop::prepare_capture() {
       "compile.enable: the whole step is captured as a graph of the device after {} steps; "
       "compile.backend = {} and compile.components select nothing else",
       kWarmUpSteps, compile.backend);
-  captured_.emplace(*job_.backend, job_.state);
+  captured_.emplace(*job_.backend, job_.state, compile.require);
 }
 
 observe::StepMetrics Loop::memory_metrics() {

@@ -60,7 +60,7 @@ Settings npu_settings(const config::JobConfig& config) {
     settings.push_back({"TASK_QUEUE_ENABLE", std::to_string(*npu.task_queue), "[npu] task_queue"});
   } else if (config.compile.enable) {
     // The queue's second form makes work space outside of a graph's pool.
-    settings.push_back({"TASK_QUEUE_ENABLE", "1", "[compile] enable"});
+    settings.push_back({"TASK_QUEUE_ENABLE", "0", "[compile] enable"});
   }
   if (npu.multi_stream_reuse) {
     settings.push_back({"MULTI_STREAM_MEMORY_REUSE", std::to_string(*npu.multi_stream_reuse),

@@ -3,19 +3,14 @@
 
     captured_test.py PATH_OF_TITAN [unittest arguments]
 
-Runs on the real torch_npu over the emulated CANN that LD_LIBRARY_PATH names. TASK_QUEUE_ENABLE=2 excludes graphs, so a run
-with it is the same step with the same kernels, uncaptured.
+Runs on the real torch_npu over the emulated CANN that LD_LIBRARY_PATH names.
 """
 import re
 import subprocess
 import unittest
 
-from emulated import CHECKPOINT, NPU, NpuJobs, ONE, TITAN, environment, layout, stats
-
-COMPILE = {"compile.enable": True}
-LONG = {**COMPILE, "training.steps": 9, "lr_scheduler.total_steps": 20}
-WARM_UP = 3
-CAPTURED = re.compile(r"The step is captured: .* replayed from step (\d+) on")
+from captured import CAPTURED, CHECKPOINT, COMPILE, CapturedJobs, LONG, WARM_UP
+from emulated import NPU, NpuJobs, ONE, TITAN, environment, layout, stats
 
 
 def waits(calls):
@@ -24,29 +19,7 @@ def waits(calls):
     return sum(count for name, count in calls.items() if name.startswith(names) and name != "aclrtMemcpyAsync")
 
 
-class Captured(NpuJobs):
-    def output(self, folder, mesh=ONE, keys=None, **variables):
-        """What a job that ends well logs."""
-        done = subprocess.run(self.job_words(folder, mesh, {**(keys or {}), **NPU}), capture_output=True, text=True,
-                              timeout=120, env=environment(**variables))
-        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-3000:])
-        return done.stdout + done.stderr
-
-    def pair(self, mesh=ONE, keys=None):
-        """Folders of the captured run and of the one that may not capture, and the former's output."""
-        keys = {**LONG, **(keys or {})}
-        captured, eager = self.folder(), self.folder()
-        text = self.output(captured, mesh, keys)
-        refused = self.output(eager, mesh, keys, TASK_QUEUE_ENABLE=2)
-        self.assertEqual(CAPTURED.findall(refused), [])
-        self.assertEqual(refused.count("the step runs uncaptured"), 1, refused)  # the launcher shows rank 0
-        self.assertIn("TASK_QUEUE_ENABLE=2", refused)
-        return captured, eager, text
-
-    def assert_same(self, one, other):
-        for key in ("loss", "grad_norm"):
-            self.assertEqual(self.series(one, key), self.series(other, key), key)
-
+class Captured(CapturedJobs):
     def equal(self, mesh=ONE, keys=None):
         captured, eager, text = self.pair(mesh, keys)
         self.assertEqual(CAPTURED.findall(text), [str(WARM_UP + 1)], text)

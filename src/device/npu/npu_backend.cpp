@@ -37,16 +37,36 @@ void check(aclError status, const char* call) {
   throw EnvironmentError("[device] {} failed with {}: {}", call, status, said ? said : "");
 }
 
-class NpuGraph final : public Graph {
+// torch_npu's graph cleans up only after captures that went well. After another one its allocator
+// still holds the pool open, and its generator believes that it is captured.
+class NpuGraph final : public Graph, private c10_npu::NPUGraph {
  public:
   // HCCL's watchdog asks for events from its own thread while this one records.
-  void begin() override { graph_.capture_begin({0, 0}, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL); }
-  void end() override { graph_.capture_end(); }
-  void replay() override { graph_.replay(); }
-  void reset() override { graph_.reset(); }
+  void begin() override {
+    begun_ = true;
+    capture_begin({0, 0}, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL);
+  }
+  void end() override {
+    capture_end();
+    begun_ = false;
+  }
+  void replay() override { NPUGraph::replay(); }
+  void reset() override {
+    if (begun_) close_failed_capture();
+    NPUGraph::reset();
+  }
 
  private:
-  c10_npu::NPUGraph graph_;
+  void close_failed_capture() {
+    begun_ = false;
+    for (auto& [state, increment] : captured_generator_states_) state->capturing_ = false;
+    if (mempool_id_ == c10_npu::MempoolId_t{}) return;  // it did not come to a pool
+    allocator::endAllocateToPool(static_cast<c10::DeviceIndex>(capture_dev_), mempool_id_);
+    allocator::releasePool(static_cast<c10::DeviceIndex>(capture_dev_), mempool_id_);
+    mempool_id_ = {};
+  }
+
+  bool begun_ = false;
 };
 
 class NpuBackend final : public Backend {
@@ -168,7 +188,7 @@ class NpuBackend final : public Backend {
   // the graph's pool.
   std::string graph_problem() const override {
     if (env::get("TASK_QUEUE_ENABLE").value_or("1") != "2") return "";
-    return "TASK_QUEUE_ENABLE=2 excludes graphs: unset it or set it to 1";
+    return "TASK_QUEUE_ENABLE=2 excludes graphs: unset it or set it to 0";
   }
 
   c10::intrusive_ptr<c10d::Backend> make_process_group(
