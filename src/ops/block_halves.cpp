@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "ops/cuda_ops.h"
+#include "ops/npu_halves.h"
+#include "ops/npu_ops.h"
 #include "ops/recompute.h"
 #include "ops/stack_rows.h"
 
@@ -257,6 +259,7 @@ bool is_half_precision(const Tensor& x) {
 }  // namespace
 
 bool attention_half_serves(const Tensor& x, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+  if (npu::is_npu(x)) return true;
   // A rotation works on pairs of vectors of 8 elements.
   if (!cuda::rms_norm_serves(x) || !is_half_precision(x) || head_dim % 16 != 0) return false;
   // Sizes and strides decide, not memory.
@@ -267,6 +270,7 @@ bool attention_half_serves(const Tensor& x, int64_t heads, int64_t kv_heads, int
 }
 
 bool feed_forward_half_serves(const Tensor& x, int64_t hidden) {
+  if (npu::is_npu(x)) return true;
   return cuda::rms_norm_serves(x) && is_half_precision(x) && hidden % 8 == 0;
 }
 
@@ -278,6 +282,7 @@ bool fused_halves_take(const Float8Products& float8) {
 }
 
 Tensor attention_half(const Tensor& x, const AttentionHalf& p) {
+  if (npu::is_npu(x)) return npu::attention_half(x, p);
   AttentionHalf given = p;
   given.cos = p.cos.contiguous();
   given.sin = p.sin.contiguous();
@@ -286,6 +291,7 @@ Tensor attention_half(const Tensor& x, const AttentionHalf& p) {
 }
 
 Tensor feed_forward_half(const Tensor& x, const FeedForwardHalf& p) {
+  if (npu::is_npu(x)) return npu::feed_forward_half(x, p);
   return FeedForwardHalfFunction::apply(x.contiguous(), p.norm, p.w_gate, p.w_up, p.w_down, p.eps,
                                         p.float8, gradient_dtype(p.w_gate));
 }

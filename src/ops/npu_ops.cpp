@@ -19,6 +19,9 @@ constexpr Schema kSchemas[] = {
     {"npu::npu_rms_norm",
      "npu::npu_rms_norm(Tensor input, Tensor gamma, float epsilon=9.9999999999999995e-07) -> "
      "(Tensor, Tensor)"},
+    {"npu::npu_rms_norm_backward",
+     "npu::npu_rms_norm_backward(Tensor dy, Tensor input, Tensor gamma, Tensor rstd) -> (Tensor, "
+     "Tensor)"},
     {"npu::npu_rotary_mul",
      "npu::npu_rotary_mul(Tensor input, Tensor r1, Tensor r2, str rotary_mode=\"half\", Tensor? "
      "rotate=None) -> Tensor",
@@ -110,19 +113,90 @@ Layout layout_of(std::initializer_list<Tensor> tensors) {
 
 // A rotary table [T, D] or [B, T, D] beside [B, T, heads, D].
 Tensor over_heads(const Tensor& table) {
+  if (table.dim() == 4) return table;
   return table.dim() == 2 ? table.unsqueeze(0).unsqueeze(2) : table.unsqueeze(2);
 }
 
-double scale_of(const Tensor& q) { return 1 / std::sqrt(static_cast<double>(q.size(3))); }
+// How one call of attention sees its tensors.
+struct AttentionCall {
+  const char* layout;
+  int64_t heads;
+  double scale;
+  int64_t mode;
+  OptionalTensor mask;
+
+  AttentionCall(const char* layout, int64_t heads, const Tensor& q, bool causal,
+                const OptionalTensor& hidden = std::nullopt)
+      : layout(layout),
+        heads(heads),
+        scale(1 / std::sqrt(static_cast<double>(q.size(3)))),
+        mode(causal   ? kCausalMask
+             : hidden ? kWholeMask
+                      : kNoMask),
+        mask(hidden) {
+    if (causal) mask = causal_mask(q.device());
+  }
+
+  Attention forward(const Tensor& q, const Tensor& k, const Tensor& v) const;
+  AttentionGradients backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Attention& done) const;
+};
+
+Attention AttentionCall::forward(const Tensor& q, const Tensor& k, const Tensor& v) const {
+  // The third version of this operator refuses an Ascend 950.
+  static const Grown<std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t, int64_t>(
+                         const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view,
+                         const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+                         const OptionalTensor&, const OptionalTensor&, double, double, int64_t,
+                         int64_t, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef,
+                         at::OptionalIntArrayRef, int64_t, bool, bool, int64_t,
+                         at::OptionalIntArrayRef, at::OptionalIntArrayRef, c10::string_view,
+                         const OptionalTensor&),
+                     const OptionalTensor&, int64_t, int64_t>
+      op("npu::npu_fusion_attention_v2", "dropout_mask");
+  const auto result =
+      op.call(q, k, v, heads, layout, std::nullopt, std::nullopt, mask, std::nullopt, std::nullopt,
+              scale, 1, kAll, kAll, 0, std::nullopt, std::nullopt, std::nullopt, mode, true, false,
+              kNoBias, std::nullopt, std::nullopt, "", std::nullopt, std::nullopt, 0, 0);
+  return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
+}
+
+AttentionGradients AttentionCall::backward(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                           const Tensor& v, const Attention& done) const {
+  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>(
+      const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view,
+      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
+      const OptionalTensor&, double, double, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+      at::OptionalIntArrayRef, at::OptionalIntArrayRef, at::OptionalIntArrayRef, int64_t, bool,
+      bool, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef, c10::string_view,
+      const OptionalTensor&)>("npu::npu_fusion_attention_grad_v2");
+  const auto result =
+      op.call(q, k, v, grad, heads, layout, std::nullopt, std::nullopt, mask, done.softmax_max,
+              done.softmax_sum, std::nullopt, done.out, std::nullopt, std::nullopt, scale, 1, kAll,
+              kAll, 0, 0, 0, 0, std::nullopt, std::nullopt, std::nullopt, mode, true, false,
+              kNoBias, std::nullopt, std::nullopt, "", std::nullopt);
+  return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
+}
 
 }  // namespace
 
 std::span<const Schema> npu_schemas() { return kSchemas; }
 
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+RmsNorm rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   static const auto op =
       find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, double)>("npu::npu_rms_norm");
-  return std::get<0>(op.call(x, weight, eps));
+  auto [out, inverse_rms] = op.call(x, weight, eps);
+  return {std::move(out), std::move(inverse_rms)};
+}
+
+std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x,
+                                            const Tensor& weight, const Tensor& inverse_rms) {
+  static const auto op =
+      find<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&)>(
+          "npu::npu_rms_norm_backward");
+  auto [dx, dw] = op.call(grad, x, weight, inverse_rms);
+  return {std::move(dx), std::move(dw)};
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
@@ -173,56 +247,36 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& log_probabilitie
 
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                     const OptionalTensor& hidden) {
-  // The third version of this operator refuses an Ascend 950.
-  static const Grown<std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t, int64_t>(
-                         const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view,
-                         const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-                         const OptionalTensor&, const OptionalTensor&, double, double, int64_t,
-                         int64_t, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef,
-                         at::OptionalIntArrayRef, int64_t, bool, bool, int64_t,
-                         at::OptionalIntArrayRef, at::OptionalIntArrayRef, c10::string_view,
-                         const OptionalTensor&),
-                     const OptionalTensor&, int64_t, int64_t>
-      op("npu::npu_fusion_attention_v2", "dropout_mask");
   TITAN_CHECK(!causal || q.size(2) == k.size(2), "causal attention of {} queries on {} keys",
               q.size(2), k.size(2));
   const Layout layout = layout_of({q, k, v});
-  OptionalTensor mask = hidden;
-  if (causal) mask = causal_mask(q.device());
-  const int64_t mode = causal ? kCausalMask : hidden ? kWholeMask : kNoMask;
-  const auto result =
-      op.call(layout.to(q), layout.to(k), layout.to(v), q.size(1), layout.name, std::nullopt,
-              std::nullopt, mask, std::nullopt, std::nullopt, scale_of(q), 1, kAll, kAll, 0,
-              std::nullopt, std::nullopt, std::nullopt, mode, true, false, kNoBias, std::nullopt,
-              std::nullopt, "", std::nullopt, std::nullopt, 0, 0);
-  return {layout.from(std::get<0>(result)), std::get<1>(result), std::get<2>(result)};
+  Attention done = AttentionCall(layout.name, q.size(1), q, causal, hidden)
+                       .forward(layout.to(q), layout.to(k), layout.to(v));
+  done.out = layout.from(done.out);
+  return done;
 }
 
 AttentionGradients attention_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& out, const Tensor& logsumexp,
                                       bool causal) {
-  static const auto op = find<std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>(
-      const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t, c10::string_view,
-      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-      const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-      const OptionalTensor&, double, double, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-      at::OptionalIntArrayRef, at::OptionalIntArrayRef, at::OptionalIntArrayRef, int64_t, bool,
-      bool, int64_t, at::OptionalIntArrayRef, at::OptionalIntArrayRef, c10::string_view,
-      const OptionalTensor&)>("npu::npu_fusion_attention_grad_v2");
   const Layout layout = layout_of({grad, q, k, v, out});
-  OptionalTensor mask;
-  if (causal) mask = causal_mask(q.device());
   // exp(score - maximum) / sum is the share of a key: with the logsumexp as maximum the sum is 1.
   const Tensor maximum =
       logsumexp.to(at::kFloat).unsqueeze(-1).expand({-1, -1, -1, 8}).contiguous();
-  const auto result =
-      op.call(layout.to(q), layout.to(k), layout.to(v), layout.to(grad), q.size(1), layout.name,
-              std::nullopt, std::nullopt, mask, maximum, at::ones_like(maximum), std::nullopt,
-              layout.to(out), std::nullopt, std::nullopt, scale_of(q), 1, kAll, kAll, 0, 0, 0, 0,
-              std::nullopt, std::nullopt, std::nullopt, causal ? kCausalMask : kNoMask, true, false,
-              kNoBias, std::nullopt, std::nullopt, "", std::nullopt);
-  return {layout.from(std::get<0>(result)), layout.from(std::get<1>(result)),
-          layout.from(std::get<2>(result))};
+  const auto d = AttentionCall(layout.name, q.size(1), q, causal)
+                     .backward(layout.to(grad), layout.to(q), layout.to(k), layout.to(v),
+                               {layout.to(out), maximum, at::ones_like(maximum)});
+  return {layout.from(d.q), layout.from(d.k), layout.from(d.v)};
+}
+
+Attention attention_by_token(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  return AttentionCall("BSND", q.size(2), q, causal).forward(q, k, v);
+}
+
+AttentionGradients attention_by_token_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                               const Tensor& v, const Attention& done,
+                                               bool causal) {
+  return AttentionCall("BSND", q.size(2), q, causal).backward(grad, q, k, v, done);
 }
 
 }  // namespace titan::ops::npu

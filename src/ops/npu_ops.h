@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace titan::ops::npu {
 
@@ -22,11 +23,18 @@ std::span<const Schema> npu_schemas();
 
 inline bool is_npu(const at::Tensor& x) { return x.is_privateuseone(); }
 
-// See ops::rms_norm; differentiable by torch_npu.
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+// See ops::rms_norm; `out` is differentiable by torch_npu.
+struct RmsNorm {
+  at::Tensor out, inverse_rms;
+};
+RmsNorm rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+// Gradients of x and of the weight.
+std::pair<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& grad, const at::Tensor& x,
+                                                    const at::Tensor& weight,
+                                                    const at::Tensor& inverse_rms);
 
-// x [B, T, H, D] float32; cos and sin [T, D] or [B, T, D], float32: an angle per element. Not
-// differentiable.
+// x [B, T, H, D] float32; cos and sin [T, D] or [B, T, D], or those with a dimension over the
+// heads, float32: an angle per element. Not differentiable.
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                   bool interleaved);
 // By the opposite angles: the gradient of rotate().
@@ -61,6 +69,13 @@ Attention attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
 struct AttentionGradients {
   at::Tensor q, k, v;
 };
+// The same of contiguous tensors [B, T, heads, D], without a gradient and with it given `done`.
+Attention attention_by_token(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             bool causal);
+AttentionGradients attention_by_token_backward(const at::Tensor& grad, const at::Tensor& q,
+                                               const at::Tensor& k, const at::Tensor& v,
+                                               const Attention& done, bool causal);
+
 // Of attention() without `hidden`; the softmax is given by the logsumexp [B, H, T] of its scores.
 AttentionGradients attention_backward(const at::Tensor& grad, const at::Tensor& q,
                                       const at::Tensor& k, const at::Tensor& v,

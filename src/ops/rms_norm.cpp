@@ -74,7 +74,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
     return RmsNormCpu::apply(x.to(at::kFloat), weight.to(at::kFloat).contiguous(), eps)
         .to(x.scalar_type());
   }
-  if (npu::is_npu(x)) return npu::rms_norm(x, weight, eps);
+  if (npu::is_npu(x)) return npu::rms_norm(x, weight, eps).out;
   if (cuda::rms_norm_serves(x) && x.scalar_type() == weight.scalar_type()) {
     return RmsNormCuda::apply(x, weight.contiguous(), eps);
   }

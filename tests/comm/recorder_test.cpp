@@ -48,6 +48,23 @@ TEST(Recorder, KeepsTheLastCollectivesInOrderAndNumbersThemByAxis) {
   EXPECT_TRUE(written(recorder)["collectives"][2]["waited"].is_null());
 }
 
+TEST(Recorder, ForgetsWhatCameAfterAMarkAndGoesOnCountingFromThere) {
+  Recorder recorder(4);
+  recorder.issued("tp", "all-reduce", 8, 1, "forward");
+  const auto mark = recorder.mark();
+  recorder.issued("tp", "all-reduce", 16, 2, "forward");
+  recorder.issued("fsdp", "all-gather", 24, 2, "forward");
+  recorder.back_to(mark);
+  EXPECT_EQ(written(recorder)["collectives"].size(), 1U);
+  recorder.issued("tp", "all-gather", 32, 2, "backward");
+  recorder.issued("fsdp", "all-gather", 40, 2, "backward");
+  const auto& list = written(recorder)["collectives"];
+  ASSERT_EQ(list.size(), 2U);  // of the last four
+  EXPECT_EQ(list[0]["number"], 1);
+  EXPECT_EQ(list[0]["bytes"], 32);
+  EXPECT_EQ(list[1]["number"], 0);
+}
+
 TEST(Recorder, FindsTheCollectiveThatALibraryNames) {
   Recorder recorder(8);
   recorder.add_group("world", {0, 1}, /*of_device=*/false);
