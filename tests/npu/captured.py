@@ -25,21 +25,21 @@ class CapturedJobs(NpuJobs):
         self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-3000:])
         return done.stdout + done.stderr
 
-    def eager(self, mesh=ONE, keys=None, folder=None):
+    def eager(self, mesh=ONE, keys=None, **variables):
         """The folder of the run that may not capture."""
-        folder = folder or self.folder()
-        refused = self.output(folder, mesh, keys, TASK_QUEUE_ENABLE=2)
+        folder = self.folder()
+        refused = self.output(folder, mesh, keys, TASK_QUEUE_ENABLE=2, **variables)
         self.assertEqual(CAPTURED.findall(refused), [])
         self.assertEqual(refused.count("the step runs uncaptured"), 1, refused)  # the launcher shows rank 0
         self.assertIn("TASK_QUEUE_ENABLE=2", refused)
         return folder
 
-    def pair(self, mesh=ONE, keys=None):
+    def pair(self, mesh=ONE, keys=None, **variables):
         """Folders of the captured run and of the one that may not capture, and the former's output."""
         keys = {**LONG, **(keys or {})}
         captured = self.folder()
-        text = self.output(captured, mesh, keys)
-        return captured, self.eager(mesh, keys), text
+        text = self.output(captured, mesh, keys, **variables)
+        return captured, self.eager(mesh, keys, **variables), text
 
     def assert_same(self, one, other):
         for key in ("loss", "grad_norm"):

@@ -20,8 +20,8 @@ def waits(calls):
 
 
 class Captured(CapturedJobs):
-    def equal(self, mesh=ONE, keys=None):
-        captured, eager, text = self.pair(mesh, keys)
+    def equal(self, mesh=ONE, keys=None, **variables):
+        captured, eager, text = self.pair(mesh, keys, **variables)
         self.assertEqual(CAPTURED.findall(text), [str(WARM_UP + 1)], text)
         self.assert_same(captured, eager)
         losses = self.series(captured)
@@ -40,7 +40,8 @@ class Captured(CapturedJobs):
         self.equal(keys={"activation_checkpoint.mode": "selective", "activation_checkpoint.selective_ac_option": "op"})
 
     def test_fsdp_of_two(self):
-        self.equal(layout(shard=2), {"activation_checkpoint.mode": "full"})
+        # Every task sleeps first: a wait that is missing, in a step or before the first one, gives other numbers.
+        self.equal(layout(shard=2), {"activation_checkpoint.mode": "full"}, CANNEMU_JITTER_US=200)
 
     def test_tensor_parallel(self):
         self.equal(layout(tp=2))
