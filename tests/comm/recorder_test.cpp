@@ -58,7 +58,8 @@ TEST(Recorder, ForgetsWhatCameAfterAMarkAndGoesOnCountingFromThere) {
   EXPECT_EQ(written(recorder)["collectives"].size(), 1U);
   recorder.issued("tp", "all-gather", 32, 2, "backward");
   recorder.issued("fsdp", "all-gather", 40, 2, "backward");
-  const auto& list = written(recorder)["collectives"];
+  const auto record = written(recorder);
+  const auto& list = record["collectives"];
   ASSERT_EQ(list.size(), 2U);  // of the last four
   EXPECT_EQ(list[0]["number"], 1);
   EXPECT_EQ(list[0]["bytes"], 32);
