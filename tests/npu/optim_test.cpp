@@ -5,6 +5,7 @@
 
 #include "npu/npu.h"
 #include "optim/adam.h"
+#include "optim/loss_scale.h"
 
 namespace titan::optim {
 namespace {
@@ -63,6 +64,26 @@ TEST(NpuOptimizer, EqualsTheCpus) {
 TEST(NpuOptimizer, ASkippedStepIsNoticed) {
   const auto all = train("AdamW", kNpu, false), skipped = train("AdamW", kNpu, true);
   EXPECT_GT(ops::distance(all[0], skipped[0]), 1e-4);
+}
+
+// Falls, grows after a run of good steps, and stays where the next value would be infinite.
+TEST(NpuOptimizer, TheLossScaleMovesAsOnTheCpu) {
+  LossScale npu(true, kNpu), cpu(true, at::kCPU);
+  const auto both = [&](double overflow) {
+    const Tensor found = at::full({}, overflow, at::kFloat);
+    npu.update(found.to(kNpu));
+    cpu.update(found);
+    EXPECT_EQ(npu.scale().item<float>(), cpu.scale().item<float>());
+    EXPECT_EQ(npu.good_steps().item<int>(), cpu.good_steps().item<int>());
+  };
+  for (const double overflow : {1, 0, 0, 1, 1, 0}) both(overflow);
+  EXPECT_EQ(npu.scale().item<float>(), 8192);
+  for (const double scale : {512.0, 0x1p127}) {
+    npu.restore(scale, 1998);
+    cpu.restore(scale, 1998);
+    for (int step = 0; step < 3; ++step) both(0);
+    EXPECT_EQ(npu.scale().item<float>(), scale == 512 ? 1024 : scale);
+  }
 }
 
 }  // namespace
