@@ -70,6 +70,37 @@ constexpr Schema kSchemas[] = {
      "sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, int pse_type=1, int[]? "
      "q_start_idx=None, int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None) "
      "-> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"},
+    {"npu::npu_grouped_matmul",
+     "npu::npu_grouped_matmul(Tensor[] x, Tensor[] weight, *, Tensor[]? bias=None, Tensor[]? "
+     "scale=None, Tensor[]? offset=None, Tensor[]? antiquant_scale=None, Tensor[]? "
+     "antiquant_offset=None, Tensor[]? per_token_scale=None, Tensor? group_list=None, Tensor[]? "
+     "activation_input=None, Tensor[]? activation_quant_scale=None, Tensor[]? "
+     "activation_quant_offset=None, int? split_item=0, int? group_type=None, int? "
+     "group_list_type=0, int? act_type=0, int[]? tuning_config=None, int? output_dtype=None, int? "
+     "x_dtype=None, int? weight_dtype=None, int? scale_dtype=None, int? "
+     "per_token_scale_dtype=None) -> Tensor[]",
+     "npu::npu_grouped_matmul(Tensor[] x, Tensor[] weight, *, Tensor[]? bias=None, Tensor[]? "
+     "scale=None, Tensor[]? offset=None, Tensor[]? antiquant_scale=None, Tensor[]? "
+     "antiquant_offset=None, Tensor[]? per_token_scale=None, Tensor? group_list=None, Tensor[]? "
+     "activation_input=None, Tensor[]? activation_quant_scale=None, Tensor[]? "
+     "activation_quant_offset=None, int? split_item=0, int? group_type=None, int? "
+     "group_list_type=0, int? act_type=0, int[]? tuning_config=None, ScalarType? "
+     "output_dtype=None) -> Tensor[]"},
+    {"npu::npu_moe_token_permute",
+     "npu::npu_moe_token_permute(Tensor tokens, Tensor indices, int? num_out_tokens=None, bool "
+     "padded_mode=False) -> (Tensor, Tensor)"},
+    {"npu::npu_moe_token_unpermute",
+     "npu::npu_moe_token_unpermute(Tensor permuted_tokens, Tensor sorted_indices, Tensor? "
+     "probs=None, bool padded_mode=False, int[]? restore_shape=None) -> Tensor"},
+    {"npu::npu_moe_gating_top_k",
+     "npu::npu_moe_gating_top_k(Tensor x, int k, *, Tensor? bias=None, int k_group=1, int "
+     "group_count=1, int group_select_mode=0, int renorm=0, int norm_type=0, bool out_flag=False, "
+     "float routed_scaling_factor=1., float eps=9.9999999999999995e-21) -> (Tensor, Tensor, "
+     "Tensor)",
+     "npu::npu_moe_gating_top_k(Tensor x, int k, *, Tensor? bias=None, Tensor? input_ids=None, "
+     "Tensor? tid2eid=None, int k_group=1, int group_count=1, int group_select_mode=0, int "
+     "renorm=0, int norm_type=0, bool out_flag=False, float routed_scaling_factor=1., float "
+     "eps=9.9999999999999995e-21) -> (Tensor, Tensor, Tensor)"},
 };
 
 constexpr int64_t kAll = 2147483647;  // tokens before and after: no window

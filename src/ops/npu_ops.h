@@ -16,8 +16,8 @@ namespace titan::ops::npu {
 struct Schema {
   const char* name;  // "npu::npu_swiglu"
   const char* text;  // "npu::npu_swiglu(Tensor input, int dim=-1) -> Tensor"
-  // Of an older torch_npu that can be used too; the call is chosen by what is registered.
-  const char* older = nullptr;
+  // Of another torch_npu that can be used too; the call is chosen by what is registered.
+  const char* other = nullptr;
 };
 std::span<const Schema> npu_schemas();
 

@@ -53,7 +53,7 @@ std::optional<std::string> schema_difference(const Schema& expected, std::string
   }
   std::ostringstream text;
   text << found->schema();
-  if (text.str() == expected.text || (expected.older && text.str() == expected.older)) {
+  if (text.str() == expected.text || (expected.other && text.str() == expected.other)) {
     return std::nullopt;
   }
   const Parts ours = parts_of(expected.text), theirs = parts_of(text.str());

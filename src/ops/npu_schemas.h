@@ -49,4 +49,19 @@ class Grown<Result(Arguments...), Added...> {
   std::optional<c10::TypedOperatorHandle<Result(Arguments...)>> older_;
 };
 
+// An operator that is registered with signature Second where it has the argument `telling`, else
+// with First. One of the two is there.
+template <class First, class Second>
+struct Either {
+  Either(const char* name, std::string_view telling) {
+    if (takes(name, telling)) {
+      second.emplace(find<Second>(name));
+    } else {
+      first.emplace(find<First>(name));
+    }
+  }
+  std::optional<c10::TypedOperatorHandle<First>> first;
+  std::optional<c10::TypedOperatorHandle<Second>> second;
+};
+
 }  // namespace titan::ops::npu

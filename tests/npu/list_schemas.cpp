@@ -1,4 +1,4 @@
-// Prints the schemas that titan calls ("calls …", "older …") and those of all operators that are
+// Prints the schemas that titan calls ("calls …", "other …") and those of all operators that are
 // registered once the real libtorch_npu.so is loaded ("live …"): what schemas_test.py holds the
 // reading of the library's texts against.
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -11,7 +11,7 @@
 int main() {
   for (const auto& schema : titan::ops::npu::npu_schemas()) {
     std::cout << "calls " << schema.text << '\n';
-    if (schema.older) std::cout << "older " << schema.older << '\n';
+    if (schema.other) std::cout << "other " << schema.other << '\n';
   }
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {

@@ -39,7 +39,7 @@ TEST(NpuSchemas, ADifferenceNamesOperatorArgumentAndVersion) {
       AllOf(HasSubstr("npu::npu_no_such"), HasSubstr("9.8.7")));
 }
 
-TEST(NpuSchemas, AnOlderTextIsAcceptedToo) {
+TEST(NpuSchemas, AnotherTextIsAcceptedToo) {
   const Schema schema{"npu::npu_swiglu",
                       "npu::npu_swiglu(Tensor input, int dim=-1, int x=0) -> Tensor",
                       "npu::npu_swiglu(Tensor input, int dim=-1) -> Tensor"};
@@ -57,6 +57,11 @@ TEST(NpuSchemas, TheFormOfACallIsTheRegisteredOne) {
   using Form = Grown<int64_t(int64_t), int64_t, int64_t>;
   EXPECT_EQ(Form("titan_schema_test::older", "b").call(7, 8, 9), 7);
   EXPECT_EQ(Form("titan_schema_test::newer", "b").call(7, 8, 9), 789);
+  using Forms = Either<int64_t(int64_t), int64_t(int64_t, int64_t, int64_t)>;
+  const Forms one("titan_schema_test::older", "b"), other("titan_schema_test::newer", "b");
+  EXPECT_TRUE(one.first && !one.second && !other.first && other.second);
+  EXPECT_EQ(one.first->call(7), 7);
+  EXPECT_EQ(other.second->call(7, 8, 9), 789);
 }
 
 }  // namespace

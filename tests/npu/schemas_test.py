@@ -46,7 +46,7 @@ class Schemas(unittest.TestCase):
         self.assertEqual(set(read) - set(npu) - others, set())
 
     def test_the_sources_say_what_the_binary_calls(self):
-        binary = {name: texts for (_, name), texts in self.texts("calls", "older").items()}
+        binary = {name: texts for (_, name), texts in self.texts("calls", "other").items()}
         self.assertGreater(len(binary), 5)
         self.assertEqual(tool.called(), binary)
 
