@@ -7,7 +7,7 @@
 namespace titan::ops {
 
 // x [rows, in], w [experts, out, in] of one dtype -> [rows, out], y = x w[e]^T. `ends` [experts]
-// int64 on their device: where the rows of each expert end, that is the cumulative sum of
+// int64 on their device: where the rows of each expert end, that is, the cumulative sum of
 // count_tokens(). REQUIRES that they never fall and that the last one is the number of rows
 // (checked on the CPU). An expert may have no rows, and its weight gradient is zero.
 //
