@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -261,6 +262,8 @@ struct Rendezvous::State {
 
 Rendezvous::Rendezvous(const World& given, double timeout_s, const Facts& facts) {
   const World world = reachable(given);
+  // Writing to a rank that is gone is an error with a message, not the silent end of this one.
+  std::signal(SIGPIPE, SIG_IGN);
   // libtorch logs what it also throws, with C++ frames; titan's own message says it in one line.
   // A level that the user has chosen stays.
   if (FLAGS_caffe2_log_level == c10::GLOG_WARNING) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
