@@ -138,16 +138,15 @@ Tensor context_attention(const Tensor& q, const Tensor& k, const Tensor& v,
               "documents of {} tokens for a sequence of {}", documents->size(1), q.size(2) * size);
   return ops::kept_call([&] {
     if (size == 1) return attend_whole(q, k, v, documents);
-    switch (context.method) {
-      case ContextMethod::kAllGather:
-        return attend_gathered(q, k, v, context, documents);
-      case ContextMethod::kRing:
-        return ring_attention(q, k, v, context.group, context.head_tail,
-                              documents.value_or(Tensor()));
-      case ContextMethod::kUlysses:
-        return attend_some_heads(q, k, v, context, documents);
+    if (context.method == ContextMethod::kAllGather) {
+      return attend_gathered(q, k, v, context, documents);
     }
-    TITAN_CHECK(false, "a method of context parallelism");
+    if (context.method == ContextMethod::kRing) {
+      return ring_attention(q, k, v, context.group, context.head_tail,
+                            documents.value_or(Tensor()));
+    }
+    TITAN_CHECK(context.method == ContextMethod::kUlysses, "a method of context parallelism");
+    return attend_some_heads(q, k, v, context, documents);
   });
 }
 
